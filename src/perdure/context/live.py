@@ -1,0 +1,225 @@
+"""A run as it lives in a worker: the workflow's coroutine, and what it asks of the door.
+
+A live run ends in one of two ways: its workflow ends and that is committed, or the copy is
+*gone* (put aside, taken over, ended elsewhere). Then every call to perdure raises `Gone`, so
+that no `finally` and no `except` of the workflow acts because of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from perdure.context.memo import Memo, Remembered
+from perdure.core import commands as c
+from perdure.core.errors import Gone, LostLease, NoSuchRun, NotAllowed
+from perdure.core.events import Entry
+from perdure.core.limits import WAIT_IN_MEMORY_S
+from perdure.core.run import Run
+from perdure.core.states import CANCEL_REQUESTED, HELD, RUNNING
+from perdure.engine.asks import Do, Done
+from perdure.engine.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from perdure.context.scope import Scope
+    from perdure.context.steps import Running
+
+AskDoor = Callable[[Do], Awaitable[Done]]
+ReadLog = Callable[[int], Awaitable[list[Entry]]]
+
+
+class Live:
+    """One run under one claim."""
+
+    def __init__(self, run: Run, ask: AskDoor, log: ReadLog, surroundings: Surroundings) -> None:
+        self.run, self.token, self.worker = run, run.token, run.worker or ""
+        self.surroundings = surroundings
+        self.memo = Memo()
+        self.memo.seen = run.version
+        self.gone = self.draining = False
+        # the bodies that run now; the worker looks through them to record starts
+        self.running: dict[str, Running] = {}
+        # branches that are blocked, by the step that blocks them
+        self.blocked: dict[str, asyncio.Future[None]] = {}
+        # branches that are not: at zero the run is put aside
+        self.busy = 1
+        self.task: asyncio.Task[Any] | None = None
+        self._ask, self._log = ask, log
+        self._catching_up: asyncio.Task[None] | None = None
+
+    async def remember(self) -> None:
+        """Read what happened before this claim."""
+        self.memo.seen = 0
+        self.memo.read(await self._log(0))
+
+    # asking
+
+    async def give(
+        self,
+        command: c.Command,
+        output: msgspec.Raw | None = None,
+        error: msgspec.Raw | None = None,
+    ) -> Done:
+        """Give a command as the run's owner; when that is refused, this copy is gone."""
+        if self.gone:
+            raise Gone
+        run = self.run
+        ask = Do(run.tenant, run.id, command, self.worker, None, output, error)
+        try:
+            done = await self._ask(ask)
+        except (LostLease, NotAllowed, NoSuchRun):
+            self.vanish()
+            raise Gone from None
+        self._take_in(done)
+        return done
+
+    def _take_in(self, done: Done) -> None:
+        run, memo = done.run, self.memo
+        self.run = run
+        if run.version - len(done.events) > memo.seen:
+            self.catch_up()  # somebody else has spoken in between
+        elif run.version > memo.seen:
+            if self.blocked:
+                for seq, event in enumerate(done.events, memo.seen + 1):
+                    self._settle(memo.take(seq, event))
+            memo.seen = run.version
+        if run.state == CANCEL_REQUESTED and not self.draining:
+            self.stop()
+
+    # being told
+
+    def hear(self, run: Run) -> None:
+        """Somebody else has spoken to the run: a signal, an answer, a cancel, an end."""
+        if self.gone:
+            return
+        if run.token != self.token or run.state not in HELD:
+            self.vanish()
+            return
+        if run.version > self.run.version:
+            self.run = run
+        if run.state == CANCEL_REQUESTED:
+            self.stop()
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Read from the log what this copy has not seen."""
+        if self._catching_up is None or self._catching_up.done():
+            self._catching_up = asyncio.create_task(self._read_on())
+
+    async def _read_on(self) -> None:
+        while not self.gone:
+            before = self.memo.seen
+            for step in self.memo.read(await self._log(before)):
+                self._settle(step)
+            if self.memo.seen >= self.run.version:
+                return
+
+    def _settle(self, step: str | None) -> None:
+        blocked = None if step is None else self.blocked.get(step)
+        if blocked is not None and not blocked.done():
+            blocked.set_result(None)
+
+    def stop(self) -> None:
+        """Ask the workflow to stop: its code sees `asyncio.CancelledError` once."""
+        if self.task is not None and not self.task.done() and not self.task.cancelling():
+            self.task.cancel()
+
+    def vanish(self) -> None:
+        """This copy is not the run any more."""
+        if self.gone:
+            return
+        self.gone = True
+        for blocked in self.blocked.values():
+            if not blocked.done():
+                blocked.set_exception(Gone())
+                blocked.exception()  # a branch that was canceled meanwhile never looks
+        if self.busy > 0:
+            self.stop()
+
+    # waits
+
+    async def wait(self, scope: Scope, wait: c.Wait) -> Remembered:
+        """Open a wait, block this branch on it, and return how it ended."""
+        await self.boundary()
+        if wait.id not in self.memo.outcomes:
+            try:
+                await self.block(scope, wait.id, wait.expires_at, wait)
+            except asyncio.CancelledError:
+                await self.drop(wait.id)
+                raise
+        return self.memo.outcomes[wait.id]
+
+    async def drop(self, step_id: str) -> None:
+        """End an open step whose branch was canceled, while the run itself goes on."""
+        if not self.gone and not self.draining and self.run.state == RUNNING:
+            await self.give(c.DropStep(self.token, step_id))
+
+    async def block(
+        self, scope: Scope | None, step_id: str, until: int | None, opening: c.Wait | None = None
+    ) -> None:
+        """Block the current branch until the step ends or its moment comes.
+
+        When no branch is left that could go on, the run is put aside: nothing is kept in memory
+        for a run that only waits.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self.blocked[step_id] = future
+        counted = scope is not None and asyncio.current_task() is scope.owner
+        self.busy -= counted
+        timer = None
+        try:
+            if self.busy == 0 and not self._soon(until):
+                await self.suspend(opening)
+            elif opening is not None and self.run.step(step_id) is None:
+                await self.give(c.OpenWait(self.token, opening))
+            if until is not None and not future.done():
+                delay = max(0.0, (until - self.surroundings.now()) / 1_000_000)
+                timer = loop.call_later(delay, self._time_is_up, step_id, opening is not None)
+            await future
+        finally:
+            self.busy += counted
+            if timer is not None:
+                timer.cancel()
+            if self.blocked.get(step_id) is future:
+                del self.blocked[step_id]
+        if self.gone:
+            raise Gone
+
+    def _soon(self, until: int | None) -> bool:
+        """Whether a block is too short to be worth giving the run away."""
+        now = self.surroundings.now()
+        return until is not None and until - now < WAIT_IN_MEMORY_S * 1_000_000
+
+    async def suspend(self, opening: c.Wait | None = None) -> None:
+        """Let go of the run if every branch is blocked; then this copy is gone."""
+        if self.run.state != RUNNING or self.draining:
+            return
+        done = await self.give(c.Suspend(self.token, tuple(self.blocked), opening))
+        if done.run.state not in HELD:
+            self.vanish()
+            raise Gone
+
+    def _time_is_up(self, step_id: str, is_wait: bool) -> None:
+        if self.gone:
+            return
+        if is_wait:
+            asyncio.create_task(self._elapse(step_id))  # noqa: RUF006 - it answers through `blocked`
+        else:
+            self._settle(step_id)
+
+    async def _elapse(self, step_id: str) -> None:
+        try:
+            await self.give(c.Elapse(self.token, step_id))
+        except Gone:
+            return
+
+    async def boundary(self) -> None:
+        """Stop here for good when the worker is draining: between two steps nothing is lost."""
+        if self.gone:
+            raise Gone
+        if self.draining:
+            await self.block(None, f"~{id(asyncio.current_task())}", None)

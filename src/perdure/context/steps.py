@@ -1,0 +1,162 @@
+"""How a step is performed: remembered, or run, recorded and perhaps tried again.
+
+The start of a step rides in the command that carries its result, so a short step costs one
+commit. The worker records on its own the start of a body that runs for longer than a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import logging
+from typing import TYPE_CHECKING, Any
+
+from perdure.context.memo import failure_of
+from perdure.core import commands as c
+from perdure.core.errors import BadPayload, Gone, LimitExceeded
+from perdure.core.events import Failure
+from perdure.core.payload import NOTHING, digest, harmless, pack, settle, unpack
+from perdure.core.states import STEP_PENDING
+from perdure.workflow import Step, inside, performed
+
+if TYPE_CHECKING:
+    from perdure.context.live import Live
+    from perdure.context.scope import Scope
+    from perdure.core.run import Run
+
+_log = logging.getLogger("perdure.run")
+
+
+class Running:
+    """A body that runs now: when it began, and whether its start is on record."""
+
+    __slots__ = ("_run", "began_at", "call", "visible")
+
+    def __init__(self, run: Run, call: c.Call, began_at: int) -> None:
+        self._run, self.call, self.began_at, self.visible = run, call, began_at, False
+
+    @property
+    def key(self) -> str:
+        """The step's stable key: the same at each try of this step of this run."""
+        name = f"{self._run.tenant}/{self._run.id}/{self._run.tries}/{self.call.id}"
+        return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+
+
+async def perform(
+    scope: Scope, step: Step[Any, Any], step_id: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Return the step's result: remembered, or the first one that a try brings."""
+    live = scope.live
+    if live.gone or live.draining:
+        await live.boundary()
+    fingerprint = _fingerprint(args, kwargs)
+    ended = live.memo.outcomes.get(step_id)
+    if ended is not None:
+        _compare(live, step_id, fingerprint)
+        if ended.failure is not None:
+            raise failure_of(step_id, ended.failure)
+        return unpack(ended.output or NOTHING, step.returns, f"the result of '{step_id}'")
+    timeout = None if step.timeout_s is None else int(step.timeout_s * 1_000_000)
+    call = c.Call(step_id, fingerprint, step.policy.backoff.retries + 1, timeout)
+    await _wait_for_backoff(scope, step_id)
+    while True:
+        running = live.running[step_id] = Running(live.run, call, live.surroundings.now())
+        try:
+            value = await _body(running, step, args, kwargs)
+            output = pack(value, f"the result of '{step_id}'")
+        except asyncio.CancelledError:
+            if running.visible:
+                await live.drop(step_id)
+            raise
+        except Gone:
+            raise
+        except Exception as error:
+            del live.running[step_id]
+            await _failed(scope, step, call, running.began_at, error)
+        else:
+            await live.give(c.SucceedStep(live.token, call, running.began_at, output))
+            return settle(value, output, step.returns, f"the result of '{step_id}'")
+        finally:
+            live.running.pop(step_id, None)
+
+
+async def _body(
+    running: Running, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run the function: on the loop, or on a thread when it is a plain `def`."""
+    key = performed.set(running)
+    scope = inside.set(None)  # a step called from a step's body is part of it, just a function
+    try:
+        if step.is_async:
+            work = step.fn(*args, **kwargs)
+        else:
+            copied = contextvars.copy_context()
+            work = asyncio.to_thread(copied.run, lambda: step.fn(*args, **kwargs))
+        if step.timeout_s is None:
+            return await work
+        try:
+            async with asyncio.timeout(step.timeout_s) as limit:
+                return await work
+        except TimeoutError as error:
+            if limit.expired():
+                raise TimeoutError(f"no result within {step.timeout_s:g} s") from error
+            raise
+    finally:
+        inside.reset(scope)
+        performed.reset(key)
+
+
+async def _failed(
+    scope: Scope, step: Step[Any, Any], call: c.Call, began_at: int, error: Exception
+) -> None:
+    """Record a failure. Return when the next try may begin, raise when there is none."""
+    live = scope.live
+    failure = failure_from(error)
+    before = live.run.step(call.id)
+    failures = 1 if before is None else before.failures + 1
+    delay = None
+    if isinstance(error, step.policy.on) and not isinstance(error, BadPayload | LimitExceeded):
+        delay = step.policy.backoff.delay_s(failures, f"{live.run.id}/{call.id}")
+    if delay is None:
+        await live.give(c.FailStep(live.token, call, began_at, failure))
+        raise failure_of(call.id, failure) from error
+    at = live.surroundings.now() + int(delay * 1_000_000)
+    await live.give(c.RetryStep(live.token, call, began_at, failure, at))
+    await _wait_for_backoff(scope, call.id)
+
+
+async def _wait_for_backoff(scope: Scope, step_id: str) -> None:
+    live = scope.live
+    step = live.run.step(step_id) if live.run.open else None
+    if step is None or step.state != STEP_PENDING or step.next_run_at is None:
+        return
+    await live.block(scope, step_id, step.next_run_at)
+
+
+def failure_from(error: BaseException) -> Failure:
+    """Return an exception as data."""
+    code = getattr(error, "code", None)
+    if not isinstance(code, str):
+        code = "TIMEOUT" if isinstance(error, TimeoutError) else type(error).__name__
+    return Failure(harmless(code), harmless(str(error)))
+
+
+def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return a digest of a step's arguments; arguments that are not JSON have none."""
+    if not args and not kwargs:
+        return ""
+    try:
+        return digest(pack((args, kwargs) if kwargs else args, "arguments"))
+    except (BadPayload, LimitExceeded):
+        return ""
+
+
+def _compare(live: Live, step_id: str, fingerprint: str) -> None:
+    recorded = live.memo.digests.get(step_id, "")
+    if recorded and fingerprint and recorded != fingerprint:
+        _log.warning(
+            "run %s: step '%s' is remembered, though it was called with other arguments now",
+            live.run.id,
+            step_id,
+        )

@@ -1,0 +1,104 @@
+"""Payloads: a user's values as JSON, checked on the way in, typed on the way out.
+
+What goes in must come back as it was: NaN, infinities, NUL and lone surrogates are refused,
+because a store would change or lose them. Structs, dataclasses and plain JSON are msgspec's;
+pydantic models are spoken to through their own methods, without importing pydantic.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from perdure.core.errors import BadPayload, LimitExceeded
+from perdure.core.limits import ERROR_CHARACTERS, PAYLOAD_BYTES
+
+Payload = msgspec.Raw
+NOTHING: Final = msgspec.Raw(b"null")
+
+_SCALARS: Final = frozenset({int, str, bool, float, type(None)})
+_NUL: Final = b"\\u0000"
+
+
+def _encode_other(value: Any) -> Any:
+    """Let a pydantic model speak for itself."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"{type(value).__name__} is not JSON")
+    return dump(mode="json")
+
+
+def _decode_other(wanted: type, value: Any) -> Any:
+    validate = getattr(wanted, "model_validate", None)
+    if validate is None:
+        raise TypeError(f"{wanted.__name__} cannot be read from JSON")
+    return validate(value)
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_encode_other)
+
+
+@lru_cache(maxsize=1024)
+def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(wanted, dec_hook=_decode_other)
+
+
+def pack(value: Any, where: str) -> msgspec.Raw:
+    """Return a value as JSON, or refuse it with the place it stands in (`BadPayload`)."""
+    try:
+        data = _encoder.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        why = str(error) or f"{type(value).__name__} is not JSON"
+        raise BadPayload(where, why) from error
+    if b"null" in data and value is not None:
+        _refuse_nan(value, where)
+    if _NUL in data:
+        raise BadPayload(where, "the character NUL cannot be stored")
+    if len(data) > PAYLOAD_BYTES:
+        raise LimitExceeded("bytes of a payload", PAYLOAD_BYTES, len(data), where)
+    return msgspec.Raw(data)
+
+
+def unpack(data: msgspec.Raw, wanted: Any, where: str) -> Any:
+    """Return a payload as a value of the wanted type, or say what does not fit."""
+    try:
+        return _decoder(wanted).decode(data)
+    except (msgspec.DecodeError, ValueError, TypeError) as error:
+        raise BadPayload(where, str(error)) from error
+
+
+def settle(value: Any, data: msgspec.Raw, wanted: Any, where: str) -> Any:
+    """Return a result as a replay would see it, so that both lives of a workflow are alike."""
+    if type(value) in _SCALARS and (wanted is Any or wanted is type(value)):
+        return value
+    return unpack(data, wanted, where)
+
+
+def digest(data: msgspec.Raw) -> str:
+    """Return a short fingerprint of a payload."""
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+def harmless(text: str) -> str:
+    """Return an error's text without what no store could keep, cut to a readable length."""
+    clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    clean = clean.encode("utf-8", "replace").decode("utf-8")
+    return clean if len(clean) <= ERROR_CHARACTERS else clean[: ERROR_CHARACTERS - 1] + "…"
+
+
+def _refuse_nan(value: Any, where: str) -> None:
+    """JSON has no NaN and the encoder writes null for it: look for what would be lost."""
+    plain = msgspec.to_builtins(value, enc_hook=_encode_other)
+    stack = [(plain, where)]
+    while stack:
+        item, at = stack.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            raise BadPayload(at, f"{item} is not JSON")
+        if isinstance(item, dict):
+            stack.extend((inner, f"{at}.{key}") for key, inner in item.items())
+        elif isinstance(item, list | tuple):
+            stack.extend((inner, f"{at}[{i}]") for i, inner in enumerate(item))

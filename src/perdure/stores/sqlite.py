@@ -1,0 +1,326 @@
+"""Runs in a SQLite file: the embedded default, for one machine and several processes.
+
+WAL with `synchronous=FULL`, so that what is acknowledged is on disk. One connection writes and
+checkpoints, behind the turnstile; another one reads and can do nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from perdure.core.errors import Closed, StoreError, Unsound
+from perdure.core.events import Entry
+from perdure.core.run import Run
+from perdure.store import (
+    Changes,
+    Claimable,
+    Key,
+    Loaded,
+    Payloads,
+    RunKey,
+    Stamp,
+    Taken,
+    Worker,
+)
+from perdure.stores.rows import present, read_entry, read_run, write_birth, write_run
+from perdure.stores.sql import migrations, queries
+from perdure.stores.turnstile import LifeLocks, Turnstile
+
+FLOOR = (3, 38)
+_SQL = queries("sqlite")
+_json = msgspec.json.Encoder()
+
+
+class SqliteStore:
+    """One file, one writing and one reading connection of this process."""
+
+    durable = True
+
+    def __init__(self, path: str) -> None:
+        _check_version()
+        self.path = os.path.abspath(path)
+        self.url = "sqlite:///" + path
+        self._pid = os.getpid()
+        self._reading = threading.Lock()
+        self._closed = False
+        with _explained(self.path):
+            self._turnstile = Turnstile(self.path)
+            self.lives = LifeLocks(self.path)
+            with self._turnstile:
+                self._writer = _connect(self.path)
+                self._writer.execute("pragma journal_mode = wal")
+                self._writer.execute("pragma synchronous = full")
+                _migrate(self._writer, self.path)
+                self._reader = _connect(self.path)
+                self._reader.execute("pragma query_only = on")
+                self._reader.execute("pragma wal_autocheckpoint = 0")
+
+    def begin(self) -> SqliteGroup:
+        """Open a group: pass the turnstile and take SQLite's write lock."""
+        if self._closed:
+            raise Closed(f"the store {self.url} is closed")
+        if os.getpid() != self._pid:
+            raise StoreError(
+                "this process was forked after the store was opened; open it in the child instead"
+            )
+        self._turnstile.enter()
+        try:
+            return SqliteGroup(self._writer, self._turnstile, self.lives)
+        except BaseException:
+            self._turnstile.leave()
+            raise
+
+    def find(self, tenant: str, run_id: str) -> Loaded | None:
+        """Return the present of a run, row and log of one moment."""
+        with self._snapshot() as read:
+            row = read.execute(_SQL["run"], (tenant, run_id)).fetchone()
+            if row is None:
+                return None
+            run = read_run(row)
+            wanted = _json.encode([(tenant, run_id, run.version)]).decode()
+            return present(run, read.execute(_SQL["tails"], (wanted,)))
+
+    def entries(
+        self, tenant: str, run_id: str, after: int = 0, limit: int | None = None
+    ) -> list[Entry]:
+        """Return rows of a run's log, in order."""
+        most = -1 if limit is None else limit
+        with self._snapshot() as read:
+            rows = read.execute(_SQL["entries"], (tenant, run_id, after, most)).fetchall()
+        return [read_entry(row) for row in rows]
+
+    def payloads(self, tenant: str, run_id: str) -> Payloads | None:
+        """Return a run's payloads."""
+        with self._snapshot() as read:
+            row = read.execute(_SQL["payloads"], (tenant, run_id)).fetchone()
+        return None if row is None else Payloads(_raw(row[0]), _maybe(row[1]), _maybe(row[2]))
+
+    def listing(
+        self, tenant: str, *, before: str | None, limit: int, states: Iterable[str] | None
+    ) -> list[Run]:
+        """Return a page of runs; a held run's body may lag, its head never does."""
+        chosen = None if states is None else _json.encode(list(states)).decode()
+        asked = {"tenant": tenant, "before": before or "\x7f", "states": chosen, "limit": limit}
+        with self._snapshot() as read:
+            return [read_run(row) for row in read.execute(_SQL["listing"], asked)]
+
+    def workers(self) -> list[Worker]:
+        """Return the workers that are registered."""
+        with self._snapshot() as read:
+            return [_worker(row) for row in read.execute(_SQL["workers"])]
+
+    def hold(self, worker: str) -> None:
+        """Lock the worker's file, so that others can tell that its process is gone."""
+        self.lives.hold(worker)
+
+    def close(self) -> None:
+        """Close both connections, inside the turnstile: the last one out checkpoints."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._reading, self._turnstile:
+            self._reader.close()
+            self._writer.close()
+        self.lives.close()
+        self._turnstile.close()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        with self._reading:
+            if self._closed:
+                raise Closed(f"the store {self.url} is closed")
+            with _explained(self.path):
+                self._reader.execute("begin")
+                try:
+                    yield self._reader
+                finally:
+                    self._reader.execute("commit")
+
+
+class SqliteGroup:
+    """One `begin immediate … commit`."""
+
+    def __init__(self, writer: sqlite3.Connection, turnstile: Turnstile, lives: LifeLocks) -> None:
+        self._db, self._turnstile, self._lives = writer, turnstile, lives
+        writer.execute("begin immediate")
+        # SQLite's own count of commits by other connections to this file
+        self.proof: int = writer.execute("pragma data_version").fetchone()[0]
+
+    def keys(self, wanted: Sequence[Key]) -> dict[Key, Taken]:
+        """Return those of the keys that are taken."""
+        rows = self._db.execute(_SQL["taken_keys"], (_json.encode(wanted).decode(),))
+        return {Key(*row[:4]): Taken(row[4], row[5]) for row in rows}
+
+    def stamps(self, runs: Sequence[RunKey]) -> dict[RunKey, Stamp]:
+        """Return the stamp of each row that is there."""
+        rows = self._db.execute(_SQL["stamps"], (_json.encode(runs).decode(),))
+        return {(row[0], row[1]): Stamp(row[2], row[3]) for row in rows}
+
+    def load(self, runs: Sequence[RunKey]) -> dict[RunKey, Loaded]:
+        """Return the present of each run that is there."""
+        rows = self._db.execute(_SQL["runs"], (_json.encode(runs).decode(),)).fetchall()
+        found = {(row[0], row[1]): read_run(row) for row in rows}
+        wanted = _json.encode([(*key, run.version) for key, run in found.items()]).decode()
+        log = self._db.execute(_SQL["tails"], (wanted,))
+        tails = {key: list(rows) for key, rows in groupby(log, key=lambda row: (row[0], row[1]))}
+        return {key: present(run, tails.get(key, ())) for key, run in found.items()}
+
+    def claimable(
+        self, queue: str, workflows: Sequence[str], now: int, limit: int
+    ) -> list[Claimable]:
+        """Return runs to claim: each workflow rank by rank, one seek a rank."""
+        found: list[Claimable] = []
+        for workflow in workflows:
+            rank = -1
+            while len(found) < limit:
+                row = self._db.execute(_SQL["next_rank"], (queue, workflow, rank)).fetchone()
+                if row is None:
+                    break
+                rank = row[0]
+                asked = (queue, workflow, rank, now, limit - len(found))
+                rows = self._db.execute(_SQL["claimable"], asked).fetchall()
+                found.extend(Claimable(read_run(r), _raw(r[19])) for r in rows)
+        return found
+
+    def due(self, now: int, limit: int) -> list[RunKey]:
+        """Return runs that time alone changes by now."""
+        return [(row[0], row[1]) for row in self._db.execute(_SQL["due"], (now, limit))]
+
+    def lost(self, now: int, by: str) -> dict[str, list[RunKey]]:
+        """Return the workers whose lease is past or whose process has left its lock."""
+        gone = [
+            worker
+            for row in self._db.execute(_SQL["workers"]).fetchall()
+            if (worker := _worker(row)).worker != by
+            and (worker.dead or worker.lease_until <= now or self._lives.is_dead(worker.worker))
+        ]
+        return {w.worker: self._runs("held_by", w.worker) for w in gone}
+
+    def nudged(self, worker: str) -> list[RunKey]:
+        """Return the runs of a worker to which another process has spoken."""
+        return self._runs("nudged", worker)
+
+    def beat(self, worker: Worker) -> bool:
+        """Register the worker, or renew its lease; False when it has been found dead."""
+        w = worker
+        row = (w.worker, w.name, w.host, w.pid, w.started_at, w.lease_until)
+        return self._db.execute(_SQL["beat"], row).rowcount == 1
+
+    def write(self, changes: Changes) -> None:
+        """Write a group, each kind of row with one statement."""
+        db = self._db
+        if new := [c for c in changes.rows if c.was is None]:
+            db.executemany(_SQL["insert_run"], [write_run(c) + write_birth(c.run) for c in new])
+        if old := [c for c in changes.rows if c.was is not None]:
+            done = db.executemany(_SQL["update_run"], [(*write_run(c), c.was) for c in old])
+            if done.rowcount != len(old):
+                raise Unsound(old[0].run.id, old[0].run.state, "a row changed under the group")
+        if changes.log:
+            db.executemany(_SQL["insert_log"], changes.log)
+        if changes.inputs:
+            db.executemany(_SQL["insert_input"], [(t, r, _text(p)) for t, r, p in changes.inputs])
+        if changes.outcomes:
+            rows = [(_text(a), _text(b), t, r) for t, r, a, b in changes.outcomes]
+            db.executemany(_SQL["set_outcome"], rows)
+        if changes.keys:
+            db.executemany(_SQL["insert_key"], [(*key, *taken) for key, taken in changes.keys])
+        for worker in changes.buried:
+            db.execute(_SQL["bury"], (worker,))
+            if db.execute(_SQL["drop_worker"], (worker,)).rowcount:
+                self._lives.forget(worker)
+
+    def commit(self) -> None:
+        """Commit, and let the next writer in whether that worked or not."""
+        self._db.execute("commit")
+        self._turnstile.leave()
+
+    def rollback(self) -> None:
+        """Undo; SQLite may have done so itself when a disk was full."""
+        try:
+            if self._db.in_transaction:
+                self._db.execute("rollback")
+        finally:
+            self._turnstile.leave()
+
+    def _runs(self, question: str, worker: str) -> list[RunKey]:
+        return [(row[0], row[1]) for row in self._db.execute(_SQL[question], (worker,))]
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        path, timeout=5.0, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+
+
+def _check_version() -> None:
+    if sqlite3.sqlite_version_info < FLOOR:
+        floor = ".".join(map(str, FLOOR))
+        raise StoreError(
+            f"this Python's SQLite is {sqlite3.sqlite_version}; perdure needs {floor} or newer"
+        )
+
+
+def _migrate(db: sqlite3.Connection, path: str) -> None:
+    """Bring the schema to this version, one transaction a migration."""
+    db.execute("begin immediate")
+    try:
+        known = db.execute(_SQL["has_meta"]).fetchone()[0]
+        row = db.execute(_SQL["schema_version"]).fetchone() if known else None
+        at = 0 if row is None else int(row[0])
+        steps = migrations("sqlite")
+        if at > steps[-1][0]:
+            raise StoreError(
+                f"{path} was written by a newer perdure (schema {at}, this one knows "
+                f"{steps[-1][0]}); install that version or a later one"
+            )
+        for number, statements in steps:
+            if number > at:
+                for statement in statements:
+                    db.execute(statement)
+                db.execute(_SQL["set_schema_version"], (str(number),))
+    except BaseException:
+        db.execute("rollback")
+        raise
+    db.execute("commit")
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turn what the driver says into what to do about it."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if "not a database" in str(error) or "malformed" in str(error):
+            raise StoreError(f"{path} is not a SQLite database, or is damaged: {error}") from error
+        folder = os.path.dirname(path)
+        if not os.path.isdir(folder):
+            raise StoreError(f"the folder {folder} does not exist; make it first") from error
+        raise StoreError(f"{path} cannot be used: {error}") from error
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be used: {error.strerror}; is its folder there and writable?"
+        ) from error
+
+
+def _raw(text: str) -> msgspec.Raw:
+    return msgspec.Raw(text.encode())
+
+
+def _maybe(text: str | None) -> msgspec.Raw | None:
+    return None if text is None else _raw(text)
+
+
+def _text(payload: msgspec.Raw | None) -> str | None:
+    return None if payload is None else bytes(payload).decode()
+
+
+def _worker(row: Sequence[Any]) -> Worker:
+    return Worker(row[0], row[1], row[2], row[3], row[4], row[5], bool(row[6]))

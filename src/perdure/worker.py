@@ -1,0 +1,267 @@
+"""THE HANDS: claims runs, lets their workflows run, reports how they end, gives back the rest.
+
+A worker is one registration: a lease that a thread of its own renews, so that a busy event loop
+costs no run its owner. When the lease is lost all the same, everything in hand is gone at once
+and the worker registers anew, under a new name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.context import Live, Scope
+from perdure.context.steps import failure_from
+from perdure.core import commands as c
+from perdure.core.errors import Closed, Gone, Refused
+from perdure.core.events import Entry, Failure
+from perdure.core.limits import (
+    BEAT_S,
+    CLAIM_RUNS,
+    GRACE_S,
+    LEASE_S,
+    START_VISIBLE_AFTER_S,
+)
+from perdure.core.payload import digest, harmless, pack
+from perdure.core.run import Run
+from perdure.core.states import CANCEL_REQUESTED
+from perdure.engine import Writer
+from perdure.engine.asks import Beat, Claimed, Leave, Take
+from perdure.loop import Loop
+from perdure.store import Worker as Registration
+from perdure.workflow import Registry, inside
+
+_log = logging.getLogger("perdure.worker")
+
+
+class Worker:
+    """Runs the workflows of one queue, at most so many at a time."""
+
+    def __init__(
+        self, writer: Writer, registry: Registry, *, queue: str, at_most: int, name: str
+    ) -> None:
+        self._writer, self._door, self._registry = writer, writer.door, registry
+        self._queue, self._at_most, self._name = queue, at_most, name
+        self._workflows = registry.names(queue)
+        self._lives: dict[str, Live] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._claims = Loop(f"worker {name}", self._claim)
+        self._starts = Loop(f"starts of {name}", self._record_starts)
+        self._stop_beating = threading.Event()
+        self.id = ""
+
+    # the life of a worker
+
+    async def run(self) -> None:
+        """Register and work until drained; return when nothing is in hand any more."""
+        await asyncio.to_thread(self._register)
+        beats = threading.Thread(
+            target=self._beat, args=(asyncio.get_running_loop(),), name="perdure-beat", daemon=True
+        )
+        beats.start()
+        starts = asyncio.create_task(self._starts.run())
+        try:
+            await self._claims.run()
+            while self._tasks:
+                await asyncio.wait(self._tasks)
+        finally:
+            self._starts.stop()
+            await starts
+            self._stop_beating.set()
+            await asyncio.to_thread(beats.join)
+            await self._leave()
+
+    def drain(self) -> None:
+        """Claim nothing more; give each run back at its next boundary between two steps."""
+        self._claims.stop()
+        for live in self._lives.values():
+            live.draining = True
+            self._release_idle(live)
+
+    def abort(self) -> None:
+        """Give everything back now; bodies that run are canceled and will run again."""
+        self.drain()
+        for live in list(self._lives.values()):
+            self._spawn(self._release(live))
+
+    async def finish_draining(self, within_s: float = GRACE_S) -> None:
+        """Wait for the bodies that run, for so long; then let go of them."""
+        self.drain()
+        loop = asyncio.get_running_loop()
+        alarm = loop.call_later(within_s, self.abort)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        alarm.cancel()
+
+    def wake(self) -> None:
+        """Something may be there to claim."""
+        self._claims.wake()
+
+    def hear(self, run: Run) -> None:
+        """Somebody other than its holder has spoken to a run."""
+        live = self._lives.get(run.id)
+        if live is not None:
+            live.hear(run)
+
+    # the lease
+
+    def _register(self) -> None:
+        self.id = self._door.surroundings.new_id()
+        self._door.store.hold(self.id)
+        self._writer.call(Beat(self._registration()))
+
+    def _registration(self) -> Registration:
+        now = self._door.surroundings.now()
+        until = now + int(LEASE_S * 1_000_000)
+        return Registration(self.id, self._name, socket.gethostname(), os.getpid(), now, until)
+
+    def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
+        while not self._stop_beating.wait(BEAT_S):
+            try:
+                alive = self._writer.call(Beat(self._registration()))
+            except Closed:
+                return
+            except Exception:
+                _log.exception("worker %s could not renew its lease; it tries again", self.id)
+                continue
+            if not alive:
+                _log.error("worker %s was found dead; it drops what it holds", self.id)
+                self._door.forget_worker(self.id)
+                self._register()
+                loop.call_soon_threadsafe(self._lost_everything)
+
+    def _lost_everything(self) -> None:
+        for live in list(self._lives.values()):
+            if live.worker != self.id:
+                live.vanish()
+
+    async def _leave(self) -> None:
+        try:
+            await self._writer.ask(Leave(self.id))
+        except Closed:
+            _log.warning("worker %s could not say that it leaves; its lease will run out", self.id)
+        self._door.forget_worker(self.id)
+
+    # claiming
+
+    async def _claim(self) -> bool:
+        free = self._at_most - len(self._lives)
+        if free <= 0 or not self._workflows:
+            return False
+        limit = min(free, CLAIM_RUNS)
+        claimed: list[Claimed] = await self._writer.ask(
+            Take(self.id, self._queue, self._workflows, limit)
+        )
+        for run, payload in claimed:
+            live = Live(run, self._writer.ask, self._reader_of(run), self._door.surroundings)
+            self._lives[run.id] = live
+            live.task = self._spawn(self._live_through(live, payload))
+        return len(claimed) == limit
+
+    def _reader_of(self, run: Run) -> Any:
+        store, tenant, run_id = self._door.store, run.tenant, run.id
+
+        async def read(after: int) -> Sequence[Entry]:
+            return await asyncio.to_thread(store.entries, tenant, run_id, after)
+
+        return read
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # one run
+
+    async def _live_through(self, live: Live, payload: Any) -> None:
+        """Run the workflow to its end and report it, or notice that the run is not ours."""
+        try:
+            await self._run_workflow(live, payload)
+        except Gone:
+            _log.debug("run %s is not held here any more", live.run.id)
+        except asyncio.CancelledError:
+            if not (live.gone or live.draining):
+                raise
+        finally:
+            if self._lives.get(live.run.id) is live:
+                del self._lives[live.run.id]
+            self._claims.wake()
+
+    async def _run_workflow(self, live: Live, payload: Any) -> None:
+        workflow = self._registry[live.run.workflow]
+        try:
+            if live.run.version > 2:  # more than created and started: something to remember
+                await live.remember()
+            arguments = workflow.unpack_input(payload)
+            inside.set(Scope(live, "", asyncio.current_task()))
+            result = pack(await workflow.fn(**arguments), f"the result of '{workflow.name}'")
+        except asyncio.CancelledError:
+            await self._canceled(live)
+        except Exception as error:
+            inside.set(None)
+            await self._failed(live, failure_from(error))
+        else:
+            inside.set(None)
+            await live.boundary()
+            await live.give(c.Finish(live.token, result, digest(result)), output=result)
+
+    async def _canceled(self, live: Live) -> None:
+        """The workflow has let a cancellation through: asked for, or an accident of its own."""
+        inside.set(None)
+        if live.gone or live.draining:
+            raise Gone
+        if live.run.state == CANCEL_REQUESTED:
+            await live.give(c.ConfirmCancel(live.token))
+        else:
+            failure = Failure("CANCELED_ITSELF", "the workflow raised asyncio.CancelledError")
+            await self._failed(live, failure)
+
+    async def _failed(self, live: Live, failure: Failure) -> None:
+        await live.boundary()
+        error = pack(failure, "the error")
+        await live.give(c.Fail(live.token, failure), error=error)
+
+    # giving back
+
+    def _release_idle(self, live: Live) -> None:
+        if not live.running:
+            self._spawn(self._release(live))
+
+    async def _release(self, live: Live) -> None:
+        if live.gone:
+            return
+        try:
+            await live.give(c.Release(live.token, "its worker stops"))
+        except Gone:
+            return
+        except Refused as refusal:
+            _log.warning("run %s could not be given back: %s", live.run.id, harmless(str(refusal)))
+        live.vanish()
+
+    # long steps
+
+    async def _record_starts(self) -> bool:
+        """Record the start of each body that has run for a moment, so that it can be seen."""
+        before = self._door.surroundings.now() - int(START_VISIBLE_AFTER_S * 1_000_000)
+        for live in list(self._lives.values()):
+            if live.draining and not live.gone:
+                self._release_idle(live)
+            for running in list(live.running.values()):
+                if not running.visible and running.began_at <= before and not live.gone:
+                    running.visible = True
+                    self._spawn(self._record_start(live, running.call, running.began_at))
+        return False
+
+    async def _record_start(self, live: Live, call: c.Call, began_at: int) -> None:
+        try:
+            await live.give(c.StartStep(live.token, call, began_at))
+        except Gone:
+            return
+        except Refused as refusal:
+            _log.warning("the start of '%s' was not recorded: %s", call.id, refusal)

@@ -1,0 +1,337 @@
+"""What users write: workflows and steps, and the list of those an app knows.
+
+Both decorators leave the function as it is. A step called inside a run is remembered there;
+called anywhere else it is just the function, so that a unit test needs nothing of perdure.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, get_type_hints, overload
+
+import msgspec
+
+from perdure.core.durations import Duration, microseconds, seconds
+from perdure.core.errors import BadName, BadPayload, NotInRun
+from perdure.core.limits import NAME_CHARACTERS
+from perdure.core.payload import pack, unpack
+from perdure.core.retry import Backoff
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Inside(Protocol):
+    """What a step must be able to ask of the run it is called in."""
+
+    def perform(
+        self, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        """Run the step, or remember it."""
+
+
+class Performed(Protocol):
+    """What the body of a step may ask of the step it belongs to."""
+
+    @property
+    def key(self) -> str:
+        """The step's stable key."""
+
+
+# The scope of a run that the current task works in; None everywhere else.
+inside: ContextVar[Inside | None] = ContextVar("perdure_inside", default=None)
+# The step whose body runs here.
+performed: ContextVar[Performed | None] = ContextVar("perdure_performed", default=None)
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """When a failed step is tried again, and for which exceptions."""
+
+    backoff: Backoff
+    on: tuple[type[Exception], ...]
+
+
+def retry(
+    retries: int,
+    *,
+    on: type[Exception] | tuple[type[Exception], ...] = Exception,
+    first: Duration = 1.0,
+    factor: float = 2.0,
+    longest: Duration = "5m",
+    jitter: float = 0.2,
+) -> Retry:
+    """Try a failed step again, up to `retries` times, later each time.
+
+    >>> policy = retry(5, on=ConnectionError, first="500ms")
+    >>> policy.backoff.retries
+    5
+    """
+    if retries < 0 or factor < 1 or not 0 <= jitter <= 1:
+        raise BadName(
+            "retry", str((retries, factor, jitter)), "retries >= 0, factor >= 1, 0 <= jitter <= 1"
+        )
+    backoff = Backoff(retries, seconds(first, "first"), factor, seconds(longest, "longest"), jitter)
+    return Retry(backoff, on if isinstance(on, tuple) else (on,))
+
+
+NO_RETRY = Retry(Backoff(), (Exception,))
+
+
+class Step(Generic[P, R]):
+    """A function whose result a run remembers. Made by `@step`."""
+
+    def __init__(self, fn: Callable[P, Any], name: str, policy: Retry, timeout_s: float | None):
+        self.fn, self.name, self.policy, self.timeout_s = fn, name, policy, timeout_s
+        self.is_async = inspect.iscoroutinefunction(fn)
+        self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, name, fn
+        self._returns: Any = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        scope = inside.get()
+        if scope is None:
+            return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
+        return scope.perform(self, args, kwargs)
+
+    @property
+    def returns(self) -> Any:
+        """The type of its result, `Any` where none is declared."""
+        if self._returns is None:
+            self._returns = _hints(self.fn).get("return", Any)
+        return self._returns
+
+    def __repr__(self) -> str:
+        return f"<step {self.name}>"
+
+
+class _StepDecorator:
+    """`@step`, `@step(...)`, and inside a step's body `step.key`."""
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Step[P, R]: ...
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = NO_RETRY,
+        timeout: Duration | None = None,
+    ) -> _StepMaker: ...
+
+    def __call__(
+        self,
+        fn: Any = None,
+        /,
+        *,
+        name: str | None = None,
+        retry: Retry = NO_RETRY,
+        timeout: Duration | None = None,
+    ) -> Any:
+        maker = _StepMaker(name, retry, None if timeout is None else seconds(timeout, "timeout"))
+        return maker if fn is None else maker(fn)
+
+    @property
+    def key(self) -> str:
+        """A key that is the same each time this step of this run is tried.
+
+        Hand it to other services as their idempotency key. Only inside a step's body.
+        """
+        here = performed.get()
+        if here is None:
+            raise NotInRun("step.key exists only inside the body of a step that a run performs")
+        return here.key
+
+
+class _StepMaker:
+    def __init__(self, name: str | None, policy: Retry, timeout_s: float | None) -> None:
+        self._name, self._policy, self._timeout_s = name, policy, timeout_s
+
+    @overload
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R], /) -> Step[P, R]: ...
+
+    def __call__(self, fn: Callable[..., Any], /) -> Any:
+        if not callable(fn):
+            raise BadName("step", repr(fn), "@step decorates a function; options are keywords")
+        name = checked_name(self._name or fn.__name__, "step")
+        return Step(fn, name, self._policy, self._timeout_s)
+
+
+step = _StepDecorator()
+
+
+class Workflow(Generic[P, R]):
+    """An `async def` whose runs last. Made by `@workflow`."""
+
+    def __init__(
+        self,
+        fn: Callable[P, Coroutine[Any, Any, R]],
+        name: str,
+        queue: str,
+        priority: int,
+        deadline_us: int | None,
+    ) -> None:
+        self.fn, self.name, self.queue, self.priority = fn, name, queue, priority
+        self.deadline_us = deadline_us
+        self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, name, fn
+        self._signature = inspect.signature(fn)
+        self._input: Any = None
+        self._returns: Any = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        return self.fn(*args, **kwargs)
+
+    def pack_input(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Raw:
+        """Return the arguments as the JSON a run keeps: an object by parameter name."""
+        where = f"the input of '{self.name}'"
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadPayload(where, f"{error}; it takes {self._signature}") from error
+        packed = pack(bound.arguments, where)
+        self.unpack_input(packed)  # refuse now what no worker could read later
+        return packed
+
+    def unpack_input(self, data: msgspec.Raw) -> dict[str, Any]:
+        """Return the arguments by name, each as the type it is declared with."""
+        if self._input is None:
+            self._input = _input_model(self.name, self._signature, _hints(self.fn))
+        model = unpack(data, self._input, f"the input of '{self.name}'")
+        return {field: getattr(model, field) for field in self._input.__struct_fields__}
+
+    @property
+    def returns(self) -> Any:
+        """The type of its result, `Any` where none is declared."""
+        if self._returns is None:
+            self._returns = _hints(self.fn).get("return", Any)
+        return self._returns
+
+    def __repr__(self) -> str:
+        return f"<workflow {self.name}>"
+
+
+class _WorkflowMaker:
+    def __init__(self, name: str | None, queue: str, priority: int, deadline_us: int | None):
+        self._name, self._queue, self._priority = name, queue, priority
+        self._deadline_us = deadline_us
+
+    def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]:
+        name = checked_name(self._name or str(getattr(fn, "__name__", "")), "workflow")
+        if not inspect.iscoroutinefunction(fn):
+            raise BadName(
+                "workflow", name, "a workflow is an 'async def'; put blocking code in a step"
+            )
+        for parameter in inspect.signature(fn).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise BadName(
+                    "workflow", name, f"'{parameter}' has no name to be stored under; name it"
+                )
+        return Workflow(fn, name, self._queue, self._priority, self._deadline_us)
+
+
+@overload
+def workflow(fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]: ...
+@overload
+def workflow(
+    *,
+    name: str | None = None,
+    queue: str = "default",
+    priority: int = 5,
+    deadline: Duration | None = None,
+) -> _WorkflowMaker: ...
+def workflow(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    queue: str = "default",
+    priority: int = 5,
+    deadline: Duration | None = None,
+) -> Any:
+    """Make an `async def` a workflow: a function whose runs survive their process.
+
+    `deadline` counts from the start of the run; `priority` 0 is claimed first, 9 last.
+
+    >>> @workflow(deadline="7d")
+    ... async def greet(name: str) -> str:
+    ...     return f"hello {name}"
+    >>> greet
+    <workflow greet>
+    """
+    if not 0 <= priority <= 9:
+        raise BadName("priority", str(priority), "0 (first) to 9 (last)")
+    deadline_us = None if deadline is None else microseconds(deadline, "deadline")
+    maker = _WorkflowMaker(name, checked_name(queue, "queue"), priority, deadline_us)
+    return maker if fn is None else maker(fn)
+
+
+class Registry:
+    """The workflows an app knows, by name."""
+
+    def __init__(self, workflows: Iterable[Workflow[Any, Any]]) -> None:
+        self._by_name: dict[str, Workflow[Any, Any]] = {}
+        for each in workflows:
+            if not isinstance(each, Workflow):
+                raise BadName("workflows", repr(each), "give functions decorated with @workflow")
+            if self._by_name.get(each.name, each) is not each:
+                raise BadName("workflow", each.name, "two workflows of one app share this name")
+            self._by_name[each.name] = each
+
+    def __getitem__(self, name: str) -> Workflow[Any, Any]:
+        return self._by_name[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def names(self, queue: str) -> tuple[str, ...]:
+        """Return the names of the workflows of a queue."""
+        return tuple(w.name for w in self._by_name.values() if w.queue == queue)
+
+    def queues(self) -> tuple[str, ...]:
+        """Return the queues these workflows are put into."""
+        return tuple(dict.fromkeys(w.queue for w in self._by_name.values()))
+
+    def all_names(self) -> tuple[str, ...]:
+        """Return every name, for messages."""
+        return tuple(self._by_name)
+
+
+def checked_name(name: Any, field: str) -> str:
+    """Return a name that can be stored and shown, or refuse it."""
+    if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS:
+        raise BadName(field, str(name)[:40], f"a name has 1 to {NAME_CHARACTERS} characters")
+    if not name.isprintable():
+        raise BadName(field, name, "a name is made of printable characters")
+    return name
+
+
+def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(fn)
+    except NameError as error:
+        raise BadPayload(
+            f"the annotations of '{fn.__name__}'", f"{error}; define the type at module level"
+        ) from error
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
+def _input_model(name: str, signature: inspect.Signature, hints: dict[str, Any]) -> type:
+    """Make the type of a workflow's arguments: a struct with a field a parameter."""
+    fields: list[Any] = []
+    for parameter in signature.parameters.values():
+        kind = hints.get(parameter.name, Any)
+        if parameter.default is parameter.empty:
+            fields.append((parameter.name, kind))
+        else:
+            default = msgspec.field(default_factory=partial(_itself, parameter.default))
+            fields.append((parameter.name, kind, default))
+    return msgspec.defstruct(name, fields, forbid_unknown_fields=True, kw_only=True)
