@@ -42,13 +42,26 @@ class Stamp(NamedTuple):
     token: int
 
 
+class Row(NamedTuple):
+    """A run's row as it lies in the store, with the columns that are found by but never read."""
+
+    run: Run
+    claim_rank: int
+    claim_at: int | None
+    due_at: int | None
+
+
 class Loaded(NamedTuple):
-    """The present of a run, and how it lay in the store: its row's version, and its tail."""
+    """The present of a run, and how it lay in the store: its row's version, and its tail.
+
+    Only `find` answers with the row itself, for whoever compares the two.
+    """
 
     run: Run
     row_version: int
     tail_rows: int
     tail_bytes: int
+    row: Row | None = None
 
 
 class Claimable(NamedTuple):
@@ -92,7 +105,7 @@ class LogRow(NamedTuple):
     events: str
 
 
-class RowChange(NamedTuple):
+class RowChange(msgspec.Struct, frozen=True, gc=False):
     """A run's row as it becomes; `was` is the version it must still have (None: a new row)."""
 
     run: Run
@@ -104,10 +117,11 @@ class Changes(NamedTuple):
     """All that one group writes."""
 
     rows: list[RowChange]
-    log: list[LogRow]
+    log: list[tuple[str, str, int, int, int, str, str, str, str]]  # each a `LogRow`
     inputs: list[tuple[str, str, msgspec.Raw]]
     outcomes: list[tuple[str, str, msgspec.Raw | None, msgspec.Raw | None]]
     keys: list[tuple[Key, Taken]]
+    joined: list[Worker]
     buried: list[str]
 
 
@@ -127,9 +141,12 @@ class Group(Protocol):
         """Return the present of each run that is there: its row with the log's tail folded in."""
 
     def claimable(
-        self, queue: str, workflows: Sequence[str], now: int, limit: int
+        self, worker: str, queue: str, workflows: Sequence[str], now: int, limit: int
     ) -> list[Claimable]:
-        """Return runs to claim, the first in claim order first."""
+        """Return runs to claim, the first in claim order first.
+
+        None for a worker that is not registered or was found dead: nobody would ever free them.
+        """
 
     def due(self, now: int, limit: int) -> list[RunKey]:
         """Return runs that time alone changes by now."""
@@ -141,7 +158,7 @@ class Group(Protocol):
         """Return the runs of a worker to which another process has spoken."""
 
     def beat(self, worker: Worker) -> bool:
-        """Register the worker, or renew its lease; False when it has been found dead."""
+        """Renew the lease of a registered worker; False when it has been found dead."""
 
     def write(self, changes: Changes) -> None:
         """Write all of it, or raise; a row that has not the version it must have raises."""
@@ -163,7 +180,7 @@ class Store(Protocol):
         """Open a group."""
 
     def find(self, tenant: str, run_id: str) -> Loaded | None:
-        """Return the present of a run, row and log of one moment."""
+        """Return the present of a run and its row as stored, row and log of one moment."""
 
     def entries(
         self, tenant: str, run_id: str, after: int = 0, limit: int | None = None

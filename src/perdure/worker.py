@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from perdure.context import Live, Scope
-from perdure.context.steps import failure_from
+from perdure.context.steps import Running, failure_from
 from perdure.core import commands as c
 from perdure.core.errors import Closed, Gone, Refused
 from perdure.core.events import Entry, Failure
@@ -123,17 +123,19 @@ class Worker:
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stop_beating.wait(BEAT_S):
             try:
-                alive = self._writer.call(Beat(self._registration()))
+                self._renew(loop)
             except Closed:
                 return
             except Exception:
                 _log.exception("worker %s could not renew its lease; it tries again", self.id)
-                continue
-            if not alive:
-                _log.error("worker %s was found dead; it drops what it holds", self.id)
-                self._door.forget_worker(self.id)
-                self._register()
-                loop.call_soon_threadsafe(self._lost_everything)
+
+    def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._writer.call(Beat(self._registration())):
+            return
+        _log.error("worker %s was found dead; it drops what it holds", self.id)
+        self._writer.call(Leave(self.id))
+        self._register()
+        loop.call_soon_threadsafe(self._lost_everything)
 
     def _lost_everything(self) -> None:
         for live in list(self._lives.values()):
@@ -145,7 +147,6 @@ class Worker:
             await self._writer.ask(Leave(self.id))
         except Closed:
             _log.warning("worker %s could not say that it leaves; its lease will run out", self.id)
-        self._door.forget_worker(self.id)
 
     # claiming
 
@@ -157,10 +158,12 @@ class Worker:
         claimed: list[Claimed] = await self._writer.ask(
             Take(self.id, self._queue, self._workflows, limit)
         )
-        for run, payload in claimed:
+        for each in claimed:
+            run = each.run
             live = Live(run, self._writer.ask, self._reader_of(run), self._door.surroundings)
             self._lives[run.id] = live
-            live.task = self._spawn(self._live_through(live, payload))
+            live.task = live.loop.create_task(self._live_through(live, each.input))
+            self._tasks.add(live.task)
         return len(claimed) == limit
 
     def _reader_of(self, run: Run) -> Any:
@@ -191,6 +194,8 @@ class Worker:
         finally:
             if self._lives.get(live.run.id) is live:
                 del self._lives[live.run.id]
+            if live.task is not None:
+                self._tasks.discard(live.task)
             self._claims.wake()
 
     async def _run_workflow(self, live: Live, payload: Any) -> None:
@@ -255,12 +260,15 @@ class Worker:
             for running in list(live.running.values()):
                 if not running.visible and running.began_at <= before and not live.gone:
                     running.visible = True
-                    self._spawn(self._record_start(live, running.call, running.began_at))
+                    self._spawn(self._record_start(live, running))
         return False
 
-    async def _record_start(self, live: Live, call: c.Call, began_at: int) -> None:
+    async def _record_start(self, live: Live, running: Running) -> None:
+        call = running.call
+        if live.running.get(call.id) is not running:
+            return  # it ended in this very moment: a start must not come after the end
         try:
-            await live.give(c.StartStep(live.token, call, began_at))
+            await live.give(c.StartStep(live.token, call, running.began_at))
         except Gone:
             return
         except Refused as refusal:

@@ -85,7 +85,10 @@ class Step(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, Any], name: str, policy: Retry, timeout_s: float | None):
         self.fn, self.name, self.policy, self.timeout_s = fn, name, policy, timeout_s
+        self.timeout_us = None if timeout_s is None else round(timeout_s * 1_000_000)
         self.is_async = inspect.iscoroutinefunction(fn)
+        # nothing stands between a call and the function: no thread, no timeout
+        self.bare = self.is_async and timeout_s is None
         self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, name, fn
         self._returns: Any = None
 
@@ -203,7 +206,7 @@ class Workflow(Generic[P, R]):
         if self._input is None:
             self._input = _input_model(self.name, self._signature, _hints(self.fn))
         model = unpack(data, self._input, f"the input of '{self.name}'")
-        return {field: getattr(model, field) for field in self._input.__struct_fields__}
+        return msgspec.structs.asdict(model)
 
     @property
     def returns(self) -> Any:

@@ -66,9 +66,10 @@ class _Branches:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
         finally:
             await self._end(tasks)
-        failed = next((t for t in tasks if t.done() and not t.cancelled() and t.exception()), None)
-        if failed is not None:
-            failed.result()
+            # asyncio complains of each exception that nobody has looked at, and one is raised
+            failed = [t for t in tasks if t.done() and not t.cancelled() and t.exception()]
+        for task in failed:
+            task.result()
         return tuple(task.result() for task in tasks)
 
     async def _branch(self, branch: Awaitable[Any], index: int) -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from perdure.context.scope import Scope
     from perdure.context.steps import Running
 
-AskDoor = Callable[[Do], Awaitable[Done]]
+AskDoor = Callable[[Do, asyncio.AbstractEventLoop], Awaitable[Done]]
 ReadLog = Callable[[int], Awaitable[list[Entry]]]
 
 
@@ -48,6 +48,7 @@ class Live:
         self.busy = 1
         self.task: asyncio.Task[Any] | None = None
         self._ask, self._log = ask, log
+        self.loop = asyncio.get_running_loop()
         self._catching_up: asyncio.Task[None] | None = None
 
     async def remember(self) -> None:
@@ -69,7 +70,7 @@ class Live:
         run = self.run
         ask = Do(run.tenant, run.id, command, self.worker, None, output, error)
         try:
-            done = await self._ask(ask)
+            done = await self._ask(ask, self.loop)
         except (LostLease, NotAllowed, NoSuchRun):
             self.vanish()
             raise Gone from None
@@ -107,7 +108,7 @@ class Live:
     def catch_up(self) -> None:
         """Read from the log what this copy has not seen."""
         if self._catching_up is None or self._catching_up.done():
-            self._catching_up = asyncio.create_task(self._read_on())
+            self._catching_up = self.loop.create_task(self._read_on())
 
     async def _read_on(self) -> None:
         while not self.gone:
@@ -165,7 +166,7 @@ class Live:
         When no branch is left that could go on, the run is put aside: nothing is kept in memory
         for a run that only waits.
         """
-        loop = asyncio.get_running_loop()
+        loop = self.loop
         future: asyncio.Future[None] = loop.create_future()
         self.blocked[step_id] = future
         counted = scope is not None and asyncio.current_task() is scope.owner
@@ -207,7 +208,7 @@ class Live:
         if self.gone:
             return
         if is_wait:
-            asyncio.create_task(self._elapse(step_id))  # noqa: RUF006 - it answers through `blocked`
+            self.loop.create_task(self._elapse(step_id))
         else:
             self._settle(step_id)
 

@@ -30,7 +30,7 @@ class Scope:
 
     def identity(self, name: str) -> str:
         """Return the identity of the next step of this name, and count it."""
-        if asyncio.current_task() is not self.owner:
+        if asyncio.current_task(self.live.loop) is not self.owner:
             raise NotInRun(
                 f"'{name}' was called from a task of its own; its place in the run would depend "
                 "on timing. Use perdure's gather, which gives each branch a place:\n"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.context.memo import failure_of
 from perdure.core import commands as c
-from perdure.core.errors import BadPayload, Gone, LimitExceeded
+from perdure.core.errors import BadPayload, LimitExceeded
 from perdure.core.events import Failure
 from perdure.core.payload import NOTHING, digest, harmless, pack, settle, unpack
 from perdure.core.states import STEP_PENDING
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from perdure.core.run import Run
 
 _log = logging.getLogger("perdure.run")
+_RESULT = "the result of"
 
 
 class Running:
@@ -56,55 +57,51 @@ async def perform(
         _compare(live, step_id, fingerprint)
         if ended.failure is not None:
             raise failure_of(step_id, ended.failure)
-        return unpack(ended.output or NOTHING, step.returns, f"the result of '{step_id}'")
-    timeout = None if step.timeout_s is None else int(step.timeout_s * 1_000_000)
-    call = c.Call(step_id, fingerprint, step.policy.backoff.retries + 1, timeout)
-    await _wait_for_backoff(scope, step_id)
+        return unpack(ended.output or NOTHING, step.returns, _RESULT, step_id)
+    call = c.Call(step_id, fingerprint, step.policy.backoff.retries + 1, step.timeout_us)
+    if live.run.open:
+        await _wait_for_backoff(scope, step_id)
     while True:
         running = live.running[step_id] = Running(live.run, call, live.surroundings.now())
+        # a step called from a step's body is a part of it: there, it is just a function
+        outside, before = inside.set(None), performed.set(running)
         try:
-            value = await _body(running, step, args, kwargs)
-            output = pack(value, f"the result of '{step_id}'")
+            value = await (step.fn(*args, **kwargs) if step.bare else _body(step, args, kwargs))
+            output = pack(value, _RESULT, step_id)
         except asyncio.CancelledError:
+            del live.running[step_id]
             if running.visible:
                 await live.drop(step_id)
-            raise
-        except Gone:
             raise
         except Exception as error:
             del live.running[step_id]
             await _failed(scope, step, call, running.began_at, error)
         else:
+            del live.running[step_id]  # its start, if that is not on record, rides with its end
             await live.give(c.SucceedStep(live.token, call, running.began_at, output))
-            return settle(value, output, step.returns, f"the result of '{step_id}'")
+            return settle(value, output, step.returns, _RESULT, step_id)
         finally:
+            performed.reset(before)
+            inside.reset(outside)
             live.running.pop(step_id, None)
 
 
-async def _body(
-    running: Running, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Any:
-    """Run the function: on the loop, or on a thread when it is a plain `def`."""
-    key = performed.set(running)
-    scope = inside.set(None)  # a step called from a step's body is part of it, just a function
+async def _body(step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Run the function: on the loop, or on a thread when it is a plain `def`; for so long."""
+    if step.is_async:
+        work = step.fn(*args, **kwargs)
+    else:
+        copied = contextvars.copy_context()
+        work = asyncio.to_thread(copied.run, lambda: step.fn(*args, **kwargs))
+    if step.timeout_s is None:
+        return await work
     try:
-        if step.is_async:
-            work = step.fn(*args, **kwargs)
-        else:
-            copied = contextvars.copy_context()
-            work = asyncio.to_thread(copied.run, lambda: step.fn(*args, **kwargs))
-        if step.timeout_s is None:
+        async with asyncio.timeout(step.timeout_s) as limit:
             return await work
-        try:
-            async with asyncio.timeout(step.timeout_s) as limit:
-                return await work
-        except TimeoutError as error:
-            if limit.expired():
-                raise TimeoutError(f"no result within {step.timeout_s:g} s") from error
-            raise
-    finally:
-        inside.reset(scope)
-        performed.reset(key)
+    except TimeoutError as error:
+        if limit.expired():
+            raise TimeoutError(f"no result within {step.timeout_s:g} s") from error
+        raise
 
 
 async def _failed(

@@ -13,7 +13,7 @@ import msgspec
 from perdure.core.events import EMPTY, Failure, Kind
 
 
-class Create(msgspec.Struct, frozen=True):
+class Create(msgspec.Struct, frozen=True, gc=False):
     """Bring a run into being."""
 
     workflow: str
@@ -27,19 +27,19 @@ class Create(msgspec.Struct, frozen=True):
     key: str | None = None
 
 
-class Claim(msgspec.Struct, frozen=True):
+class Claim(msgspec.Struct, frozen=True, gc=False):
     """Take the run; the token grows by one."""
 
     worker: str
 
 
-class Owned(msgspec.Struct, frozen=True):
+class Owned(msgspec.Struct, frozen=True, gc=False):
     """A command that only the run's holder may give."""
 
     token: int
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """A step as its holder calls it: its identity, and what recovery must know of it."""
 
     id: str
@@ -48,7 +48,7 @@ class Call(msgspec.Struct, frozen=True):
     timeout: int | None = None
 
 
-class Wait(msgspec.Struct, frozen=True):
+class Wait(msgspec.Struct, frozen=True, gc=False):
     """A wait as its holder opens it."""
 
     id: str
@@ -59,14 +59,14 @@ class Wait(msgspec.Struct, frozen=True):
     schema: msgspec.Raw = EMPTY
 
 
-class StartStep(Owned, frozen=True):
+class StartStep(Owned, frozen=True, gc=False):
     """Record that a step's body has begun."""
 
     call: Call
     began_at: int
 
 
-class SucceedStep(Owned, frozen=True):
+class SucceedStep(Owned, frozen=True, gc=False):
     """Record a step's result, and its start if that was not recorded."""
 
     call: Call
@@ -74,7 +74,7 @@ class SucceedStep(Owned, frozen=True):
     output: msgspec.Raw
 
 
-class RetryStep(Owned, frozen=True):
+class RetryStep(Owned, frozen=True, gc=False):
     """Record that a step failed and runs again at a moment its holder has computed."""
 
     call: Call
@@ -83,7 +83,7 @@ class RetryStep(Owned, frozen=True):
     next_run_at: int
 
 
-class FailStep(Owned, frozen=True):
+class FailStep(Owned, frozen=True, gc=False):
     """Record that a step failed for good."""
 
     call: Call
@@ -91,83 +91,83 @@ class FailStep(Owned, frozen=True):
     error: Failure
 
 
-class DropStep(Owned, frozen=True):
+class DropStep(Owned, frozen=True, gc=False):
     """End an open step whose branch was canceled."""
 
     step: str
 
 
-class OpenWait(Owned, frozen=True):
+class OpenWait(Owned, frozen=True, gc=False):
     """Open a wait while other branches go on."""
 
     wait: Wait
 
 
-class Elapse(Owned, frozen=True):
+class Elapse(Owned, frozen=True, gc=False):
     """Settle, by its holder, a wait whose time has come while the run is held."""
 
     step: str
 
 
-class Suspend(Owned, frozen=True):
+class Suspend(Owned, frozen=True, gc=False):
     """Let go of the run: every branch is blocked by one of `blocked`, `opening` opened just now."""
 
     blocked: tuple[str, ...]
     opening: Wait | None = None
 
 
-class Release(Owned, frozen=True):
+class Release(Owned, frozen=True, gc=False):
     """Give the run back in good order, so that any worker may take it at once."""
 
     reason: str = ""
 
 
-class Finish(Owned, frozen=True):
+class Finish(Owned, frozen=True, gc=False):
     """The workflow returned."""
 
     output: msgspec.Raw
     output_digest: str = ""
 
 
-class Fail(Owned, frozen=True):
+class Fail(Owned, frozen=True, gc=False):
     """The workflow raised."""
 
     error: Failure
 
 
-class ConfirmCancel(Owned, frozen=True):
+class ConfirmCancel(Owned, frozen=True, gc=False):
     """The workflow has stopped, as it was asked to."""
 
 
-class Cancel(msgspec.Struct, frozen=True):
+class Cancel(msgspec.Struct, frozen=True, gc=False):
     """Stop the run: at once, or by asking its holder, as the profile has it."""
 
     reason: str = ""
     grace_s: float = 10.0
 
 
-class Signal(msgspec.Struct, frozen=True):
+class Signal(msgspec.Struct, frozen=True, gc=False):
     """Tell the run something by name."""
 
     name: str
     payload: msgspec.Raw
 
 
-class Approve(msgspec.Struct, frozen=True):
+class Approve(msgspec.Struct, frozen=True, gc=False):
     """Answer an approval."""
 
     gate: str
     answer: msgspec.Raw
 
 
-class Reject(msgspec.Struct, frozen=True):
+class Reject(msgspec.Struct, frozen=True, gc=False):
     """Say no to an approval."""
 
     gate: str
     note: str = ""
 
 
-class Tick(msgspec.Struct, frozen=True):
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """Do what time has done to the run; `lost` names a worker that is known to be gone."""
 
     lost: str | None = None

@@ -154,6 +154,14 @@ class StoreError(PerdureError):
     """A store cannot be opened or used; the message says what to do about it."""
 
 
+class Damaged(StoreError):
+    """What a store holds of a run cannot be read: changed by hand, or by a failing disk."""
+
+    def __init__(self, run_id: str, what: str, why: str) -> None:
+        self.run_id, self.what, self.why = run_id, what, why
+        super().__init__(f"{what} of run {run_id} cannot be read: {why}")
+
+
 class Closed(PerdureError):
     """The app or the store was closed while, or before, something was asked of it."""
 

@@ -47,40 +47,47 @@ def _decoder(wanted: Any) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(wanted, dec_hook=_decode_other)
 
 
-def pack(value: Any, where: str) -> msgspec.Raw:
-    """Return a value as JSON, or refuse it with the place it stands in (`BadPayload`)."""
+def pack(value: Any, where: str, name: str = "") -> msgspec.Raw:
+    """Return a value as JSON, or refuse it with the place it stands in (`BadPayload`).
+
+    The place comes in two parts, put together only when something is wrong: this is a hot path.
+    """
     try:
         data = _encoder.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         why = str(error) or f"{type(value).__name__} is not JSON"
-        raise BadPayload(where, why) from error
-    if b"null" in data and value is not None:
-        _refuse_nan(value, where)
+        raise BadPayload(_place(where, name), why) from error
+    if value is not None and b"null" in data:
+        _refuse_nan(value, _place(where, name))
     if _NUL in data:
-        raise BadPayload(where, "the character NUL cannot be stored")
+        raise BadPayload(_place(where, name), "the character NUL cannot be stored")
     if len(data) > PAYLOAD_BYTES:
-        raise LimitExceeded("bytes of a payload", PAYLOAD_BYTES, len(data), where)
+        raise LimitExceeded("bytes of a payload", PAYLOAD_BYTES, len(data), _place(where, name))
     return msgspec.Raw(data)
 
 
-def unpack(data: msgspec.Raw, wanted: Any, where: str) -> Any:
+def unpack(data: msgspec.Raw, wanted: Any, where: str, name: str = "") -> Any:
     """Return a payload as a value of the wanted type, or say what does not fit."""
     try:
         return _decoder(wanted).decode(data)
     except (msgspec.DecodeError, ValueError, TypeError) as error:
-        raise BadPayload(where, str(error)) from error
+        raise BadPayload(_place(where, name), str(error)) from error
 
 
-def settle(value: Any, data: msgspec.Raw, wanted: Any, where: str) -> Any:
+def settle(value: Any, data: msgspec.Raw, wanted: Any, where: str, name: str) -> Any:
     """Return a result as a replay would see it, so that both lives of a workflow are alike."""
     if type(value) in _SCALARS and (wanted is Any or wanted is type(value)):
         return value
-    return unpack(data, wanted, where)
+    return unpack(data, wanted, where, name)
+
+
+def _place(where: str, name: str) -> str:
+    return f"{where} '{name}'" if name else where
 
 
 def digest(data: msgspec.Raw) -> str:
     """Return a short fingerprint of a payload."""
-    return hashlib.blake2b(data, digest_size=12).hexdigest()
+    return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
 def harmless(text: str) -> str:

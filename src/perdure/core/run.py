@@ -23,7 +23,7 @@ from perdure.core.states import (
 )
 
 
-class OpenStep(msgspec.Struct, frozen=True, omit_defaults=True):
+class OpenStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A step that is not over.
 
     `id` is its identity: the path of its scope, its name and its occurrence there.
@@ -45,14 +45,14 @@ class OpenStep(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: int | None = None
 
 
-class Untaken(msgspec.Struct, frozen=True):
+class Untaken(msgspec.Struct, frozen=True, gc=False):
     """A signal nobody has waited for yet: its name, and the event that holds its payload."""
 
     name: str
     seq: int
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class Asked(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """That somebody asked the run to stop: when, why, and until when its holder may answer."""
 
     at: int
@@ -60,7 +60,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
 
 
-class Entered(msgspec.Struct, frozen=True):
+class Entered(msgspec.Struct, frozen=True, gc=False):
     """The event that put the run into its present state."""
 
     seq: int
@@ -68,7 +68,7 @@ class Entered(msgspec.Struct, frozen=True):
     at: int
 
 
-class Run(msgspec.Struct, frozen=True):
+class Run(msgspec.Struct, frozen=True, gc=False):
     """The present of a run. Moments are microseconds since 1970, UTC."""
 
     # fixed at its creation

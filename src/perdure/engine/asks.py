@@ -12,7 +12,7 @@ from perdure.core.run import Run
 from perdure.store import RunKey, Worker
 
 
-class Do(NamedTuple):
+class Do(msgspec.Struct, frozen=True, gc=False):
     """Give a command to a run. `key` makes a repeated signal the same signal."""
 
     tenant: str
@@ -52,7 +52,7 @@ class Sweep(NamedTuple):
 
 
 class Beat(NamedTuple):
-    """Register a worker, or renew its lease."""
+    """Register a worker; after that renew its lease, as long as nobody has found it dead."""
 
     worker: Worker
 
@@ -66,7 +66,7 @@ class Leave(NamedTuple):
 Ask: TypeAlias = Do | Start | Take | Sweep | Beat | Leave
 
 
-class Done(NamedTuple):
+class Done(msgspec.Struct, frozen=True, gc=False):
     """A command was accepted: the run as it is now, and what happened (nothing, perhaps)."""
 
     run: Run
@@ -80,7 +80,7 @@ class Started(NamedTuple):
     attached: bool
 
 
-class Claimed(NamedTuple):
+class Claimed(msgspec.Struct, frozen=True, gc=False):
     """A run that the worker holds now, with its input."""
 
     run: Run
@@ -97,7 +97,14 @@ class Swept(NamedTuple):
 Answer: TypeAlias = Done | Started | list[Claimed] | Swept | bool
 
 
-class Change(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What became of one ask: its answer, or why there is none."""
+
+    answer: Answer | None
+    error: Exception | None
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
     """A run whose head changed, or to which somebody other than its holder has spoken."""
 
     key: RunKey

@@ -8,25 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
-from perdure.core.errors import PerdureError, Refused, StoreError
+from perdure.core.errors import PerdureError, StoreError
 from perdure.core.limits import LEASE_S
 from perdure.core.states import HELD
-from perdure.engine.asks import Answer, Ask, Change, Do
+from perdure.engine.asks import Answer, Ask, Change, Do, Outcome
 from perdure.engine.group import Seat, Work
 from perdure.engine.surroundings import REAL, Surroundings
 from perdure.store import RunKey, Store
 
 # How far the clock may move against the one that never jumps before recovery is put off.
 CLOCK_JUMP_S = 1.0
-
-
-class Outcome(NamedTuple):
-    """What became of one ask: its answer, or why there is none."""
-
-    answer: Answer | None
-    error: Exception | None
 
 
 class Door:
@@ -39,19 +31,22 @@ class Door:
         self.local: set[str] = set()
         self.listeners: list[Callable[[list[Change]], None]] = []
         self.groups = self.commands = 0
-        self._nonce = surroundings.new_id()
+        self._nonce = surroundings.entropy(6).hex()
         self._clocks = (surroundings.now(), surroundings.monotonic())
         self._recover_from = 0.0
 
     def commit(self, asks: Sequence[Ask]) -> list[Outcome]:
         """Work off the asks in one transaction and return their outcomes, in order."""
         try:
-            return self._commit(asks)
+            work, outcomes = self._commit(asks)
         except Exception as error:
             if len(asks) == 1:
                 return [Outcome(None, _explained(error))]
             self.log.warning("a group of %d failed and is bisected: %s", len(asks), error)
             return self._bisect(asks)
+        self._keep(work)
+        self._tell(work.heard)
+        return outcomes
 
     def call(self, ask: Ask) -> Answer:
         """Work off one ask in a group of its own."""
@@ -70,49 +65,50 @@ class Door:
         """Whether the clock has jumped of late: then no lease is called past for one lease."""
         return self.surroundings.monotonic() < self._recover_from
 
-    def forget_worker(self, worker: str) -> None:
-        """Drop what is cached for a worker that left or was found dead."""
-        self.local.discard(worker)
-        for key in [key for key, seat in self.cache.items() if seat.run.worker == worker]:
-            del self.cache[key]
-
-    def _commit(self, asks: Sequence[Ask]) -> list[Outcome]:
+    def _commit(self, asks: Sequence[Ask]) -> tuple[Work, list[Outcome]]:
         now = self._look_at_clock()
         group = self.store.begin()
         work = Work(self, group, now)
         try:
             work.prepare(asks)
-            outcomes = [self._answer(work, ask) for ask in asks]
-            heard = work.finish()
+            outcomes = work.answer(asks)
+            work.finish()
             group.write(work.changes)
             group.commit()
         except BaseException:
+            # the seats have been written on; what is on disk is asked again when it is needed
             for key in work.seats:
                 self.cache.pop(key, None)
             group.rollback()
             raise
         self.groups += 1
-        self._keep(work, group.proof)
-        if heard:
-            for listener in self.listeners:
-                listener(heard)
-        return outcomes
+        return work, outcomes
 
-    def _answer(self, work: Work, ask: Ask) -> Outcome:
-        try:
-            return Outcome(work.answer(ask), None)
-        except Refused as refusal:
-            return Outcome(None, refusal)
-
-    def _keep(self, work: Work, proof: int) -> None:
+    def _keep(self, work: Work) -> None:
         """Keep the runs that are held by this door's own workers, and only those."""
+        cache, local, proof = self.cache, self.local, work.group.proof
+        local.update(worker.worker for worker in work.changes.joined)
+        local.difference_update(work.gone)
         for key, seat in work.seats.items():
             run = seat.run
-            if run.worker in self.local and run.state in HELD:
+            if run.worker in local and run.state in HELD:
                 seat.keep(proof)
-                self.cache[key] = seat
+                cache[key] = seat
             else:
-                self.cache.pop(key, None)
+                cache.pop(key, None)
+        if work.gone:
+            for key in [key for key, seat in cache.items() if seat.run.worker not in local]:
+                del cache[key]
+
+    def _tell(self, heard: list[Change]) -> None:
+        """Tell who listens. What is committed stays so, whatever a listener does."""
+        if not heard:
+            return
+        for listener in self.listeners:
+            try:
+                listener(heard)
+            except Exception:
+                self.log.exception("a listener failed; the commit stands")
 
     def _bisect(self, asks: Sequence[Ask]) -> list[Outcome]:
         """Try each half on its own; the commands of one run stay in one half."""

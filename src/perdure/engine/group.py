@@ -29,13 +29,14 @@ from perdure.engine.asks import (
     Do,
     Done,
     Leave,
+    Outcome,
     Start,
     Started,
     Sweep,
     Swept,
     Take,
 )
-from perdure.store import Changes, Group, Key, Loaded, LogRow, RowChange, RunKey, Taken
+from perdure.store import Changes, Group, Key, Loaded, RowChange, RunKey, Taken, Worker
 
 if TYPE_CHECKING:
     from perdure.engine.door import Door
@@ -86,7 +87,10 @@ class Work:
         self.door, self.group, self.now = door, group, now
         self.seats: dict[RunKey, Seat] = {}
         self.taken: dict[Key, Taken] = {}
-        self.changes = Changes([], [], [], [], [], [])
+        self.changes = Changes([], [], [], [], [], [], [])
+        # workers of this door that left
+        self.gone: list[str] = []
+        self.heard: list[Change] = []
 
     # what is needed is locked and loaded before anything is decided
 
@@ -136,10 +140,21 @@ class Work:
             for key, loaded in self.group.load(unknown).items():
                 self.seats[key] = Seat(loaded)
 
-    # one ask
+    # the asks
 
-    def answer(self, ask: Ask) -> Answer:
-        """Work off one ask, or refuse it; a refusal leaves the others untouched."""
+    def answer(self, asks: Sequence[Ask]) -> list[Outcome]:
+        """Work off the asks in order; one that is refused leaves the others untouched."""
+        outcomes = []
+        for ask in asks:
+            try:
+                answer = self._do(ask) if type(ask) is Do else self._answer(ask)
+            except Refused as refusal:
+                outcomes.append(Outcome(None, refusal))
+            else:
+                outcomes.append(Outcome(answer, None))
+        return outcomes
+
+    def _answer(self, ask: Ask) -> Answer:
         match ask:
             case Do():
                 return self._do(ask)
@@ -150,10 +165,10 @@ class Work:
             case Sweep():
                 return self._sweep(ask)
             case Beat():
-                self.door.local.add(ask.worker.worker)
-                return self.group.beat(ask.worker)
+                return self._beat(ask.worker)
             case Leave():
                 self.changes.buried.append(ask.worker)
+                self.gone.append(ask.worker)
                 return True
 
     def _do(self, ask: Do) -> Done:
@@ -189,10 +204,19 @@ class Work:
             self.take_key(key, Taken(run_id, ask.create.input_digest))
         return Started(run_id, attached=False)
 
+    def _beat(self, worker: Worker) -> bool:
+        """The first beat registers; a later one renews, or learns that it was found dead."""
+        if worker.worker in self.door.local:
+            return self.group.beat(worker)
+        self.changes.joined.append(worker)
+        return True
+
     def _take(self, ask: Take) -> list[Claimed]:
         claimed = []
         command = c.Claim(ask.worker)
-        for run, payload in self.group.claimable(ask.queue, ask.workflows, self.now, ask.limit):
+        for run, payload in self.group.claimable(
+            ask.worker, ask.queue, ask.workflows, self.now, ask.limit
+        ):
             key = (run.tenant, run.id)
             seat = self.seats.get(key)
             if seat is None:
@@ -240,7 +264,7 @@ class Work:
         after = fold(before, events)
         text = encode_events(events)
         self.changes.log.append(
-            LogRow(
+            (
                 before.tenant,
                 before.id,
                 before.version + 1,
@@ -268,17 +292,15 @@ class Work:
 
     # the end of the group
 
-    def finish(self) -> list[Change]:
-        """Complete what is to be written; say which runs others may want to know of."""
-        heard: list[Change] = []
+    def finish(self) -> None:
+        """Complete what is to be written, and note which runs others may want to know of."""
         for key, seat in self.seats.items():
             if not (seat.appended or seat.foreign):
                 continue
             if not seat.log_only:
                 self.changes.rows.append(RowChange(seat.run, seat.row_version, self._nudges(seat)))
             if seat.foreign or seat.run.state != seat.found.state:
-                heard.append(Change(key, seat.run, seat.foreign))
-        return heard
+                self.heard.append(Change(key, seat.run, seat.foreign))
 
     def _nudges(self, seat: Seat) -> bool:
         """Whether the holder sits behind another door and must be told through the row."""

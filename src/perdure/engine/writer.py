@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 
 from perdure.core.errors import Closed, LimitExceeded
 from perdure.core.limits import GROUP_COMMANDS, QUEUE_COMMANDS
-from perdure.engine.asks import Answer, Ask, Beat
-from perdure.engine.door import Door, Outcome
+from perdure.engine.asks import Answer, Ask, Beat, Outcome
+from perdure.engine.door import Door
 
 _Waiter: TypeAlias = "asyncio.Future[Any] | Future[Any]"
 
@@ -32,9 +32,13 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="perdure-writer", daemon=True)
         self._thread.start()
 
-    def ask(self, ask: Ask) -> asyncio.Future[Any]:
-        """Ask from the running event loop; the answer is there once it is committed."""
-        loop = asyncio.get_running_loop()
+    def ask(self, ask: Ask, loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
+        """Ask from the running event loop; the answer is there once it is committed.
+
+        Who asks often says which loop that is: before Python 3.12 finding out costs a system call.
+        """
+        if loop is None:
+            loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
         self._put(ask, future, loop)
         return future

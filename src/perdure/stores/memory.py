@@ -11,10 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from perdure.core.codec import decode_events
 from perdure.core.errors import Closed, Unsound
 from perdure.core.events import Entry
-from perdure.core.law import fold
 from perdure.core.run import Run
 from perdure.store import (
     Changes,
@@ -23,12 +21,13 @@ from perdure.store import (
     Loaded,
     LogRow,
     Payloads,
+    Row,
     RunKey,
     Stamp,
     Taken,
     Worker,
 )
-from perdure.stores.rows import read_entry
+from perdure.stores.rows import present, read_entry
 
 
 class MemoryStore:
@@ -55,10 +54,13 @@ class MemoryStore:
         return MemoryGroup(self)
 
     def find(self, tenant: str, run_id: str) -> Loaded | None:
-        """Return the present of a run."""
+        """Return the present of a run and its row."""
         with self.lock:
             run = self.rows.get((tenant, run_id))
-            return None if run is None else self.present(run)
+            if run is None:
+                return None
+            row = Row(run, run.claim_rank, run.claim_at, run.due_at)
+            return self.present(run)._replace(row=row)
 
     def entries(
         self, tenant: str, run_id: str, after: int = 0, limit: int | None = None
@@ -97,12 +99,8 @@ class MemoryStore:
 
     def present(self, run: Run) -> Loaded:
         """Fold the log's later rows into a row."""
-        row_version, rows, size = run.version, 0, 0
-        for row in self._log_of((run.tenant, run.id)):
-            if row.seq > row_version:
-                run = fold(run, decode_events(row.events))
-                rows, size = rows + 1, size + len(row.events)
-        return Loaded(run, row_version, rows, size)
+        log = self._log_of((run.tenant, run.id))
+        return present(run, [row for row in log if row.seq > run.version])
 
     def _log_of(self, key: RunKey) -> list[LogRow]:
         return list(self.log.get(key, {}).values())
@@ -117,6 +115,7 @@ class MemoryGroup:
     def __init__(self, store: MemoryStore) -> None:
         self._store = store
         self._changes: Changes | None = None
+        self._known = dict(store.known)
 
     def keys(self, wanted: Sequence[Key]) -> dict[Key, Taken]:
         """Return those of the keys that are taken."""
@@ -133,9 +132,12 @@ class MemoryGroup:
         return {key: self._store.present(rows[key]) for key in runs if key in rows}
 
     def claimable(
-        self, queue: str, workflows: Sequence[str], now: int, limit: int
+        self, worker: str, queue: str, workflows: Sequence[str], now: int, limit: int
     ) -> list[Claimable]:
         """Return runs to claim, the first in claim order first."""
+        claimant = self._known.get(worker)
+        if claimant is None or claimant.dead:
+            return []
         rows = [
             run
             for run in self._store.rows.values()
@@ -157,7 +159,7 @@ class MemoryGroup:
         """Return the workers whose lease is past, each with the runs it held."""
         gone = [
             w.worker
-            for w in self._store.known.values()
+            for w in self._known.values()
             if w.worker != by and (w.dead or w.lease_until <= now)
         ]
         return {worker: self._held_by(worker) for worker in gone}
@@ -168,12 +170,11 @@ class MemoryGroup:
         return sorted(key for key in self._store.nudges if rows[key].worker == worker)
 
     def beat(self, worker: Worker) -> bool:
-        """Register the worker, or renew its lease; False when it has been found dead."""
-        known = self._store.known
-        before = known.get(worker.worker, worker)
-        if before.dead:
+        """Renew the lease of a registered worker; False when it has been found dead."""
+        before = self._known.get(worker.worker)
+        if before is None or before.dead:
             return False
-        known[worker.worker] = replace(before, lease_until=worker.lease_until)
+        self._known[worker.worker] = replace(before, lease_until=worker.lease_until)
         return True
 
     def write(self, changes: Changes) -> None:
@@ -182,18 +183,21 @@ class MemoryGroup:
             row = self._store.rows.get((change.run.tenant, change.run.id))
             if (None if row is None else row.version) != change.was:
                 raise Unsound(change.run.id, change.run.state, "a row changed under the group")
-        for entry in changes.log:
+        for written in changes.log:
+            entry = LogRow(*written)
             if entry.seq in self._store.log.get((entry.tenant, entry.run_id), {}):
                 raise Unsound(entry.run_id, entry.was, f"event {entry.seq} is there already")
+        for key, taken in changes.keys:
+            if key in self._store.taken:
+                raise Unsound(taken.run_id, "", f"the {key.kind} key '{key.key}' is taken already")
         self._changes = changes
 
     def commit(self) -> None:
         """Put everything in its place."""
-        try:
-            if self._changes is not None:
-                self._apply(self._changes)
-        finally:
-            self._store.lock.release()
+        self._store.known = self._known
+        if self._changes is not None:
+            self._apply(self._changes)
+        self._store.lock.release()
 
     def rollback(self) -> None:
         """Forget what was written."""
@@ -207,17 +211,19 @@ class MemoryGroup:
             store.rows[key] = change.run
             (store.nudges.add if change.nudged else store.nudges.discard)(key)
         for entry in changes.log:
-            store.log.setdefault((entry.tenant, entry.run_id), {})[entry.seq] = entry
+            row = LogRow(*entry)
+            store.log.setdefault((row.tenant, row.run_id), {})[row.seq] = row
         for tenant, run_id, payload in changes.inputs:
             store.data[tenant, run_id] = Payloads(payload, None, None)
         for tenant, run_id, result, error in changes.outcomes:
-            store.data[tenant, run_id] = Payloads(store.data[tenant, run_id].input, result, error)
+            if (data := store.data.get((tenant, run_id))) is not None:
+                store.data[tenant, run_id] = Payloads(data.input, result, error)
         store.taken.update(changes.keys)
+        store.known.update({worker.worker: worker for worker in changes.joined})
         for worker in changes.buried:
-            if self._held_by(worker):
-                store.known[worker] = replace(store.known[worker], dead=True, lease_until=0)
-            else:
-                store.known.pop(worker, None)
+            known = store.known.pop(worker, None)
+            if known is not None and self._held_by(worker):
+                store.known[worker] = replace(known, dead=True, lease_until=0)
 
     def _held_by(self, worker: str) -> list[RunKey]:
         return [key for key, run in self._store.rows.items() if run.worker == worker]

@@ -6,9 +6,12 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
+
 from perdure import profiles
 from perdure.core.codec import Body, decode_body, decode_events, encode_body
-from perdure.core.events import Entry
+from perdure.core.errors import Damaged
+from perdure.core.events import AnyEvent, Entry
 from perdure.core.law import fold
 from perdure.core.profile import Profile
 from perdure.core.run import Run
@@ -23,11 +26,14 @@ def profile(name: str) -> Profile:
 
 def read_run(row: Sequence[Any]) -> Run:
     """Return the run a row holds, as of the row's version. Columns as in the query `run`."""
-    body = decode_body(row[18])
+    try:
+        body, words = decode_body(row[18]), profile(row[2])
+    except (msgspec.DecodeError, profiles.UnknownProfile) as error:
+        raise Damaged(row[1], "the row", str(error)) from error
     return Run(
         row[0],
         row[1],
-        profile(row[2]),
+        words,
         row[3],
         row[4],
         row[5],
@@ -92,15 +98,23 @@ def write_birth(run: Run) -> tuple[Any, ...]:
 
 def read_entry(row: Sequence[Any]) -> Entry:
     """Return a row of the log."""
-    tenant, run, seq, last_seq, at, was, actor, command_id, events = row
-    return Entry(tenant, run, seq, last_seq, at, was, actor, command_id, decode_events(events))
+    tenant, run, seq, last_seq, at, was, actor, command_id, _ = row
+    return Entry(tenant, run, seq, last_seq, at, was, actor, command_id, read_events(row))
+
+
+def read_events(row: Sequence[Any]) -> tuple[AnyEvent, ...]:
+    """Return the events of a row of the log."""
+    try:
+        return decode_events(row[8])
+    except msgspec.DecodeError as error:
+        raise Damaged(row[1], f"the log's row {row[2]} to {row[3]}", str(error)) from error
 
 
 def present(run: Run, tail: Iterable[Sequence[Any]]) -> Loaded:
     """Return the present of a run: its row with the log's later rows folded in."""
     row_version, rows, size = run.version, 0, 0
     for row in tail:
-        run = fold(run, decode_events(row[8]))
+        run = fold(run, read_events(row))
         rows += 1
         size += len(row[8])
     return Loaded(run, row_version, rows, size)

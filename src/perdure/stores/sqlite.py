@@ -10,8 +10,9 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from itertools import groupby
+from contextlib import ExitStack, contextmanager
+from heapq import merge
+from itertools import groupby, islice
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from perdure.store import (
     Key,
     Loaded,
     Payloads,
+    Row,
     RunKey,
     Stamp,
     Taken,
@@ -51,26 +53,31 @@ class SqliteStore:
         self._pid = os.getpid()
         self._reading = threading.Lock()
         self._closed = False
-        with _explained(self.path):
+        with _explained(self.path), ExitStack() as undo:
             self._turnstile = Turnstile(self.path)
-            self.lives = LifeLocks(self.path)
+            undo.callback(self._turnstile.close)
             with self._turnstile:
-                self._writer = _connect(self.path)
-                self._writer.execute("pragma journal_mode = wal")
-                self._writer.execute("pragma synchronous = full")
-                _migrate(self._writer, self.path)
-                self._reader = _connect(self.path)
-                self._reader.execute("pragma query_only = on")
-                self._reader.execute("pragma wal_autocheckpoint = 0")
+                self._open()
+            undo.pop_all()
+        self.lives = LifeLocks(self.path)
+
+    def _open(self) -> None:
+        """Open both connections, or neither."""
+        with ExitStack() as undo:
+            self._writer = _connect(self.path)
+            undo.callback(self._writer.close)
+            self._writer.execute("pragma journal_mode = wal")
+            self._writer.execute("pragma synchronous = full")
+            _migrate(self._writer, self.path)
+            self._reader = _connect(self.path)
+            undo.callback(self._reader.close)
+            self._reader.execute("pragma query_only = on")
+            self._reader.execute("pragma wal_autocheckpoint = 0")
+            undo.pop_all()
 
     def begin(self) -> SqliteGroup:
         """Open a group: pass the turnstile and take SQLite's write lock."""
-        if self._closed:
-            raise Closed(f"the store {self.url} is closed")
-        if os.getpid() != self._pid:
-            raise StoreError(
-                "this process was forked after the store was opened; open it in the child instead"
-            )
+        self._refuse_misuse()
         self._turnstile.enter()
         try:
             return SqliteGroup(self._writer, self._turnstile, self.lives)
@@ -86,15 +93,17 @@ class SqliteStore:
                 return None
             run = read_run(row)
             wanted = _json.encode([(tenant, run_id, run.version)]).decode()
-            return present(run, read.execute(_SQL["tails"], (wanted,)))
+            loaded = present(run, read.execute(_SQL["tails"], (wanted,)))
+        return loaded._replace(row=Row(run, *row[19:22]))
 
     def entries(
         self, tenant: str, run_id: str, after: int = 0, limit: int | None = None
     ) -> list[Entry]:
         """Return rows of a run's log, in order."""
         most = -1 if limit is None else limit
+        asked = {"tenant": tenant, "run": run_id, "after": after, "limit": most}
         with self._snapshot() as read:
-            rows = read.execute(_SQL["entries"], (tenant, run_id, after, most)).fetchall()
+            rows = read.execute(_SQL["entries"], asked).fetchall()
         return [read_entry(row) for row in rows]
 
     def payloads(self, tenant: str, run_id: str) -> Payloads | None:
@@ -122,10 +131,15 @@ class SqliteStore:
         self.lives.hold(worker)
 
     def close(self) -> None:
-        """Close both connections, inside the turnstile: the last one out checkpoints."""
+        """Close both connections, inside the turnstile: the last one out checkpoints.
+
+        A forked child only looks away: its turnstile and its connections are its parent's.
+        """
         if self._closed:
             return
         self._closed = True
+        if os.getpid() != self._pid:
+            return
         with self._reading, self._turnstile:
             self._reader.close()
             self._writer.close()
@@ -134,15 +148,23 @@ class SqliteStore:
 
     @contextmanager
     def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        self._refuse_misuse()
         with self._reading:
-            if self._closed:
-                raise Closed(f"the store {self.url} is closed")
+            self._refuse_misuse()
             with _explained(self.path):
                 self._reader.execute("begin")
                 try:
                     yield self._reader
                 finally:
                     self._reader.execute("commit")
+
+    def _refuse_misuse(self) -> None:
+        if self._closed:
+            raise Closed(f"the store {self.url} is closed")
+        if os.getpid() != self._pid:
+            raise StoreError(
+                "this process was forked after the store was opened; open it in the child instead"
+            )
 
 
 class SqliteGroup:
@@ -174,21 +196,38 @@ class SqliteGroup:
         return {key: present(run, tails.get(key, ())) for key, run in found.items()}
 
     def claimable(
-        self, queue: str, workflows: Sequence[str], now: int, limit: int
+        self, worker: str, queue: str, workflows: Sequence[str], now: int, limit: int
     ) -> list[Claimable]:
-        """Return runs to claim: each workflow rank by rank, one seek a rank."""
+        """Return runs to claim: rank by rank over all the workflows, a seek a workflow and rank."""
         found: list[Claimable] = []
-        for workflow in workflows:
-            rank = -1
-            while len(found) < limit:
+        if self._db.execute(_SQL["alive"], (worker,)).fetchone() is None:
+            return found
+        ranks: dict[str, int] = {}
+        rank, passed = -1, list(workflows)
+        while len(found) < limit:
+            for workflow in passed:
                 row = self._db.execute(_SQL["next_rank"], (queue, workflow, rank)).fetchone()
-                if row is None:
-                    break
-                rank = row[0]
-                asked = (queue, workflow, rank, now, limit - len(found))
-                rows = self._db.execute(_SQL["claimable"], asked).fetchall()
-                found.extend(Claimable(read_run(r), _raw(r[19])) for r in rows)
+                if row is not None:
+                    ranks[workflow] = row[0]
+            if not ranks:
+                break
+            rank = min(ranks.values())
+            passed = [workflow for workflow, its in ranks.items() if its == rank]
+            for workflow in passed:
+                del ranks[workflow]
+            found.extend(self._claimable(queue, passed, rank, now, limit - len(found)))
         return found
+
+    def _claimable(
+        self, queue: str, workflows: Sequence[str], rank: int, now: int, limit: int
+    ) -> Iterator[Claimable]:
+        """Return runs of one rank, the first to be due first; no more rows are read than taken."""
+        cursors = [
+            self._db.execute(_SQL["claimable"], (queue, workflow, rank, now, limit))
+            for workflow in workflows
+        ]
+        rows = islice(merge(*cursors, key=lambda row: (row[13], row[1])), limit)
+        return (Claimable(read_run(row), _raw(row[19])) for row in rows)
 
     def due(self, now: int, limit: int) -> list[RunKey]:
         """Return runs that time alone changes by now."""
@@ -209,10 +248,9 @@ class SqliteGroup:
         return self._runs("nudged", worker)
 
     def beat(self, worker: Worker) -> bool:
-        """Register the worker, or renew its lease; False when it has been found dead."""
-        w = worker
-        row = (w.worker, w.name, w.host, w.pid, w.started_at, w.lease_until)
-        return self._db.execute(_SQL["beat"], row).rowcount == 1
+        """Renew the lease of a registered worker; False when it has been found dead."""
+        renewed = self._db.execute(_SQL["beat"], (worker.lease_until, worker.worker))
+        return renewed.rowcount == 1
 
     def write(self, changes: Changes) -> None:
         """Write a group, each kind of row with one statement."""
@@ -232,6 +270,9 @@ class SqliteGroup:
             db.executemany(_SQL["set_outcome"], rows)
         if changes.keys:
             db.executemany(_SQL["insert_key"], [(*key, *taken) for key, taken in changes.keys])
+        for w in changes.joined:
+            row = (w.worker, w.name, w.host, w.pid, w.started_at, w.lease_until)
+            db.execute(_SQL["register"], row)
         for worker in changes.buried:
             db.execute(_SQL["bury"], (worker,))
             if db.execute(_SQL["drop_worker"], (worker,)).rowcount:
@@ -300,11 +341,11 @@ def _explained(path: str) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         if "not a database" in str(error) or "malformed" in str(error):
             raise StoreError(f"{path} is not a SQLite database, or is damaged: {error}") from error
+        raise StoreError(f"{path} cannot be used: {error}") from error
+    except OSError as error:
         folder = os.path.dirname(path)
         if not os.path.isdir(folder):
             raise StoreError(f"the folder {folder} does not exist; make it first") from error
-        raise StoreError(f"{path} cannot be used: {error}") from error
-    except OSError as error:
         raise StoreError(
             f"{path} cannot be used: {error.strerror}; is its folder there and writable?"
         ) from error

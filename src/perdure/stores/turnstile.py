@@ -24,6 +24,8 @@ class Turnstile:
         self._inside = threading.Lock()
         self._turn = os.open(path + ".turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._write = os.open(path + ".write", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        # a child that outlives us must not keep what we held, or nobody would ever write again
+        os.register_at_fork(after_in_child=self.close)
 
     def enter(self) -> None:
         """Wait for the right to write."""
@@ -56,8 +58,10 @@ class Turnstile:
 
     def close(self) -> None:
         """Close the lock files; they stay on disk, or a newcomer would lock another file."""
-        os.close(self._turn)
-        os.close(self._write)
+        for handle in (self._turn, self._write):
+            if handle >= 0:
+                os.close(handle)
+        self._turn = self._write = -1
 
 
 class LifeLocks:
@@ -72,7 +76,9 @@ class LifeLocks:
         os.register_at_fork(after_in_child=self._close_all)
 
     def hold(self, worker: str) -> None:
-        """Lock this worker's file."""
+        """Lock this worker's file. A second lock would wait for the first, for ever."""
+        if worker in self._held:
+            return
         os.makedirs(self._folder, exist_ok=True)
         handle = os.open(self._path(worker), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         fcntl.flock(handle, fcntl.LOCK_EX)

@@ -14,9 +14,10 @@ insert into meta (name, value) values ('schema', ?)
 on conflict (name) do update set value = excluded.value
 
 -- name: run
--- One run's row.
+-- One run's row, with the columns it is found by for whoever compares them with the log.
 select tenant, id, profile, workflow, queue, priority, attempt, trace_id, created_at, deadline,
-    state, token, worker, wants_at, version, started_at, finished_at, updated_at, body
+    state, token, worker, wants_at, version, started_at, finished_at, updated_at, body,
+    claim_rank, claim_at, due_at
 from runs where tenant = ? and id = ?
 
 -- name: stamps
@@ -110,11 +111,18 @@ cross join keys on keys.tenant = wanted.value ->> 0 and keys.kind = wanted.value
 -- A key is taken for good.
 insert into keys (tenant, kind, scope, key, run, digest) values (?, ?, ?, ?, ?, ?)
 
--- name: beat
--- A worker registers, or renews its lease. One that was found dead stays dead: no row changes.
+-- name: register
+-- A worker begins. Its name is fresh: one that was found dead never comes back under it.
 insert into workers (worker, name, host, pid, started_at, lease_until)
 values (?, ?, ?, ?, ?, ?)
-on conflict (worker) do update set lease_until = excluded.lease_until where workers.dead = 0
+
+-- name: beat
+-- A worker renews its lease. One that was found dead has no row any more, or a dead one.
+update workers set lease_until = ? where worker = ? and dead = 0
+
+-- name: alive
+-- Whether a worker may claim: what it held would never be freed if it had no row.
+select 1 from workers where worker = ? and dead = 0
 
 -- name: bury
 -- A worker left, or was found dead.
@@ -130,9 +138,14 @@ delete from workers where worker = ? and dead = 1
 select worker, name, host, pid, started_at, lease_until, dead from workers order by started_at
 
 -- name: entries
--- A run's log from the row that holds the event after a number, in order.
+-- A run's log from the row that holds the event after a number, in order. Sought from the last row
+-- that begins no later than that event, so that a long log is not read from its start each time.
 select tenant, run, seq, last_seq, at, was, actor, command_id, events
-from log where tenant = ? and run = ? and last_seq > ? order by seq limit ?
+from log where tenant = :tenant and run = :run and last_seq > :after and seq >= (
+    select coalesce(max(seq), 0) from log
+    where tenant = :tenant and run = :run and seq <= :after + 1
+)
+order by seq limit :limit
 
 -- name: payloads
 -- A run's payloads.
