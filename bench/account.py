@@ -7,8 +7,8 @@ A sample belongs to the innermost of its frames that a row of CATEGORIES names; 
 names counts for its caller. A stack with an import in it is left out.
 
 Without `--nonblocking` py-spy stops the process for each sample, and then samples fall on calls
-that let go of the GIL: timed by hand, codec and evolve of the bare path cost the same; with stops it
-showed 3.7 µs a step against none, without stops 0.6 against 0.7. Even so, read an account as the
+that let go of the GIL: timed by hand, codec and evolve of the bare path cost the same; with stops
+it showed 3.7 µs a step against none, without stops 0.6 against 0.7. Even so, read an account as the
 order of the costs, and time by hand what matters.
 
 py-spy records the threads that are not idle, and takes one that waits for the disk for a busy one:

@@ -199,8 +199,8 @@ async def work(door: Door, runs: int, steps: int, in_flight: int) -> tuple[float
         free.release()
 
     while runs > 0:
-        wanted = 0
-        while not wanted or (wanted < min(runs, CLAIM_BATCH) and not free.locked()):
+        wanted, most = 0, min(runs, CLAIM_BATCH)
+        while wanted < most and not (wanted and free.locked()):
             await free.acquire()
             wanted += 1
         for run, token in await door.ask(wanted):

@@ -8,9 +8,11 @@ and the worker registers anew, under a new name.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import socket
+import sys
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +39,18 @@ from perdure.store import Worker as Registration
 from perdure.workflow import Registry, inside
 
 _log = logging.getLogger("perdure.worker")
+
+
+def tune_process() -> None:
+    """Set up a process that is a worker and nothing else. Never called on import.
+
+    Threads take turns sooner (measured: a round trip of 0.4 ms beside a busy thread takes 5.5 ms
+    with Python's default), and the collector looks more seldom at what lives as long as a run.
+    """
+    sys.setswitchinterval(0.0005)
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 class Worker:

@@ -79,7 +79,8 @@ class Live:
 
     def _take_in(self, done: Done) -> None:
         run, memo = done.run, self.memo
-        self.run = run
+        if run.version > self.run.version:  # or a later one was heard of before this answer came
+            self.run = run
         if run.version - len(done.events) > memo.seen:
             self.catch_up()  # somebody else has spoken in between
         elif run.version > memo.seen:

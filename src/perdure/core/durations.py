@@ -48,9 +48,9 @@ def human(duration_us: int) -> str:
     ('1.5s', '2m 05s', '1d 1h', '20ms')
     """
     total = abs(duration_us) / 1_000_000
-    if total < 1:
+    if total < 0.9995:  # from there on it would be rounded to 1000ms, and below to 60s
         return f"{total * 1000:.0f}ms"
-    if total < 60:
+    if total < 59.95:
         return f"{total:.1f}".removesuffix(".0") + "s"
     minutes, rest = divmod(round(total), 60)
     if minutes < 60:

@@ -1,14 +1,16 @@
 """Payloads: a user's values as JSON, checked on the way in, typed on the way out.
 
-What goes in must come back as it was: NaN, infinities, NUL and lone surrogates are refused,
-because a store would change or lose them. Structs, dataclasses and plain JSON are msgspec's;
-pydantic models are spoken to through their own methods, without importing pydantic.
+What goes in must come back as it was: NaN, infinities, NUL, lone surrogates and integers beyond
+64 bits are refused, because a store or a reader would change or lose them. Structs, dataclasses
+and plain JSON are msgspec's; pydantic models are spoken to through their own methods, without
+importing pydantic.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+import re
 from functools import lru_cache
 from typing import Any, Final
 
@@ -21,7 +23,10 @@ Payload = msgspec.Raw
 NOTHING: Final = msgspec.Raw(b"null")
 
 _SCALARS: Final = frozenset({int, str, bool, float, type(None)})
-_NUL: Final = b"\\u0000"
+# An even number of backslashes before it are a text's own: then it is no NUL, but a text about one.
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
+_INTEGER_MOST: Final = 2**63 - 1
 
 
 def _encode_other(value: Any) -> Any:
@@ -57,9 +62,9 @@ def pack(value: Any, where: str, name: str = "") -> msgspec.Raw:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         why = str(error) or f"{type(value).__name__} is not JSON"
         raise BadPayload(_place(where, name), why) from error
-    if value is not None and b"null" in data:
-        _refuse_nan(value, _place(where, name))
-    if _NUL in data:
+    if value is not None and (b"null" in data or _LONG_NUMBER.search(data)):
+        _refuse_lossy(value, _place(where, name))
+    if b"\\u0000" in data and _NUL.search(data):
         raise BadPayload(_place(where, name), "the character NUL cannot be stored")
     if len(data) > PAYLOAD_BYTES:
         raise LimitExceeded("bytes of a payload", PAYLOAD_BYTES, len(data), _place(where, name))
@@ -97,14 +102,16 @@ def harmless(text: str) -> str:
     return clean if len(clean) <= ERROR_CHARACTERS else clean[: ERROR_CHARACTERS - 1] + "…"
 
 
-def _refuse_nan(value: Any, where: str) -> None:
-    """JSON has no NaN and the encoder writes null for it: look for what would be lost."""
+def _refuse_lossy(value: Any, where: str) -> None:
+    """Look for what would be lost: JSON has no NaN (the encoder writes null), readers no long int."""
     plain = msgspec.to_builtins(value, enc_hook=_encode_other)
     stack = [(plain, where)]
     while stack:
         item, at = stack.pop()
         if isinstance(item, float) and not math.isfinite(item):
             raise BadPayload(at, f"{item} is not JSON")
+        if isinstance(item, int) and abs(item) > _INTEGER_MOST:
+            raise BadPayload(at, "an integer is exact up to 2**63 - 1; write a longer one as text")
         if isinstance(item, dict):
             stack.extend((inner, f"{at}.{key}") for key, inner in item.items())
         elif isinstance(item, list | tuple):

@@ -6,6 +6,8 @@ not its history: a step that is over lives on in the log alone.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from perdure.core.events import Kind
@@ -21,6 +23,10 @@ from perdure.core.states import (
     State,
     StepState,
 )
+
+
+# Where more than a deadline makes a run due: the end of a grace; timers, backoffs, expiries.
+_TIMED: Final = frozenset({CANCEL_REQUESTED, WAITING})
 
 
 class OpenStep(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -134,7 +140,7 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     @property
     def due_at(self) -> int | None:
         """The earliest moment at which time alone changes the run."""
-        if self.finished_at is not None:
+        if self.finished_at is not None or (self.deadline is None and self.state not in _TIMED):
             return None
         moments = [] if self.deadline is None else [self.deadline]
         if self.state == CANCEL_REQUESTED and self.asked is not None:

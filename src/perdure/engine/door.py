@@ -30,7 +30,8 @@ class Door:
         self.cache: dict[RunKey, Seat] = {}
         self.local: set[str] = set()
         self.listeners: list[Callable[[list[Change]], None]] = []
-        self.groups = self.commands = 0
+        # counted for whoever measures: groups are commits
+        self.groups = self.commands = self.row_writes = 0
         self._nonce = surroundings.entropy(6).hex()
         self._clocks = (surroundings.now(), surroundings.monotonic())
         self._recover_from = 0.0
@@ -59,7 +60,7 @@ class Door:
     def command_id(self) -> str:
         """Return a name for a command that no other command has."""
         self.commands += 1
-        return f"{self._nonce}.{self.commands:x}"
+        return f"{self._nonce}.{self.commands:08x}"
 
     def recovery_held(self) -> bool:
         """Whether the clock has jumped of late: then no lease is called past for one lease."""
@@ -82,6 +83,7 @@ class Door:
             group.rollback()
             raise
         self.groups += 1
+        self.row_writes += len(work.changes.rows)
         return work, outcomes
 
     def _keep(self, work: Work) -> None:

@@ -230,7 +230,7 @@ class Work:
     def _sweep(self, ask: Sweep) -> Swept:
         due = self.group.due(self.now, ask.limit)
         lost = {} if self.door.recovery_held() else self.group.lost(self.now, ask.worker)
-        nudged = self.group.nudged(ask.worker)
+        nudged = [key for worker in sorted(self.door.local) for key in self.group.nudged(worker)]
         self.seat([*due, *nudged, *(key for keys in lost.values() for key in keys)])
         ticked = sum(self._tick(key, c.Tick()) for key in due)
         for worker, keys in lost.items():

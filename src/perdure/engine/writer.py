@@ -8,6 +8,7 @@ than deciding a command.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from concurrent.futures import Future
@@ -18,6 +19,7 @@ from perdure.core.limits import GROUP_COMMANDS, QUEUE_COMMANDS
 from perdure.engine.asks import Answer, Ask, Beat, Outcome
 from perdure.engine.door import Door
 
+_CLOSED = "the app is closed; nothing was written"
 _Waiter: TypeAlias = "asyncio.Future[Any] | Future[Any]"
 
 
@@ -28,7 +30,7 @@ class Writer:
         self.door = door
         self._queue: deque[tuple[Ask, _Waiter, asyncio.AbstractEventLoop | None]] = deque()
         self._wake = threading.Condition()
-        self._asleep = self._closing = False
+        self._asleep = self._closing = self._ended = False
         self._thread = threading.Thread(target=self._run, name="perdure-writer", daemon=True)
         self._thread.start()
 
@@ -58,7 +60,7 @@ class Writer:
 
     def _put(self, ask: Ask, waiter: _Waiter, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._closing:
-            raise Closed("the app is closed; nothing was written")
+            raise Closed(_CLOSED)
         if len(self._queue) >= QUEUE_COMMANDS:
             raise LimitExceeded("commands waiting at the door", QUEUE_COMMANDS, QUEUE_COMMANDS + 1)
         if isinstance(ask, Beat):
@@ -68,6 +70,8 @@ class Writer:
         if self._asleep:
             with self._wake:
                 self._wake.notify()
+        if self._ended:
+            self._refuse_rest()
 
     def _run(self) -> None:
         queue = self._queue
@@ -80,10 +84,19 @@ class Writer:
                         self._wake.wait()
                     self._asleep = False
                 if not queue:
+                    self._ended = True
+                    self._refuse_rest()
                     return
             batch = [queue.popleft() for _ in range(min(GROUP_COMMANDS, len(queue)))]
             outcomes = self.door.commit([ask for ask, _, _ in batch])
             self._settle(batch, outcomes)
+
+    def _refuse_rest(self) -> None:
+        """Refuse what was asked while the thread was ending: nobody else would ever answer it."""
+        with contextlib.suppress(IndexError):  # empty, or another thread refuses too
+            while True:
+                asked = self._queue.popleft()
+                self._settle([asked], [Outcome(None, Closed(_CLOSED))])
 
     def _settle(
         self,

@@ -190,6 +190,9 @@ class MemoryGroup:
         for key, taken in changes.keys:
             if key in self._store.taken:
                 raise Unsound(taken.run_id, "", f"the {key.kind} key '{key.key}' is taken already")
+        for worker in changes.joined:
+            if worker.worker in self._known:
+                raise Unsound("", "", f"worker {worker.worker} is registered already")
         self._changes = changes
 
     def commit(self) -> None:

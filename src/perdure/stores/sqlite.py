@@ -172,6 +172,7 @@ class SqliteGroup:
 
     def __init__(self, writer: sqlite3.Connection, turnstile: Turnstile, lives: LifeLocks) -> None:
         self._db, self._turnstile, self._lives = writer, turnstile, lives
+        self._dropped: list[str] = []
         writer.execute("begin immediate")
         # SQLite's own count of commits by other connections to this file
         self.proof: int = writer.execute("pragma data_version").fetchone()[0]
@@ -276,12 +277,15 @@ class SqliteGroup:
         for worker in changes.buried:
             db.execute(_SQL["bury"], (worker,))
             if db.execute(_SQL["drop_worker"], (worker,)).rowcount:
-                self._lives.forget(worker)
+                self._dropped.append(worker)
 
     def commit(self) -> None:
         """Commit, and let the next writer in whether that worked or not."""
         self._db.execute("commit")
         self._turnstile.leave()
+        # not before: if we die with the row still there, the file must still prove its death
+        for worker in self._dropped:
+            self._lives.forget(worker)
 
     def rollback(self) -> None:
         """Undo; SQLite may have done so itself when a disk was full."""
