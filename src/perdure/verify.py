@@ -344,15 +344,17 @@ class _Audit:
         version = row.run.version
         if version > end.version:
             self._find("log ends early", f"the row is at {version}, the log ends at {end.version}")
-        elif version < end.version and end.state not in HELD:
+            return
+        if version < end.version and end.state not in HELD:
             self._find("row behind its log", f"the row is at {version}, the log at {end.version}")
-        else:
-            self._compare("head differs", _head(row), end)
-            self._judge_body(row.run)
-            if look.tail_rows >= TAIL_ROWS or look.tail_bytes >= TAIL_BYTES:
-                size = f"{look.tail_rows} rows of {look.tail_bytes:,} bytes"
-                limits = f"less than {TAIL_ROWS} and {TAIL_BYTES:,} are lawful"
-                self._find("tail too long", f"{size}; {limits}")
+            return
+        self._compare("head differs", _head(row), end)
+        self._judge_body(row.run)
+        if look.tail_rows >= TAIL_ROWS or look.tail_bytes >= TAIL_BYTES:
+            size = f"{look.tail_rows} rows of {look.tail_bytes:,} bytes"
+            self._find(
+                "tail too long", f"{size}; less than {TAIL_ROWS} and {TAIL_BYTES:,} are lawful"
+            )
         if not known:
             self._find("holder unknown", f"no worker is registered as {row.run.worker}")
         self._judge_payloads(payloads)

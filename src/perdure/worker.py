@@ -27,11 +27,11 @@ from perdure.core.limits import (
     CLAIM_RUNS,
     GRACE_S,
     LEASE_S,
+    LOOP_STALL_S,
     START_VISIBLE_AFTER_S,
 )
 from perdure.core.payload import digest, harmless, pack
 from perdure.core.run import Run
-from perdure.core.states import CANCEL_REQUESTED
 from perdure.engine import Writer
 from perdure.engine.asks import Beat, Claimed, Leave, Take
 from perdure.loop import Loop
@@ -63,16 +63,21 @@ class Worker:
         self._queue, self._at_most, self._name = queue, at_most, name
         self._workflows = registry.names(queue)
         self._lives: dict[str, Live] = {}
+        # while a claim is on its way: what was said meanwhile of runs that are not in hand yet
+        self._early: dict[str, Run] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._claims = Loop(f"worker {name}", self._claim)
         self._starts = Loop(f"starts of {name}", self._record_starts)
         self._stop_beating = threading.Event()
+        self._draining = False
+        self._turned_at = 0.0  # when the event loop was last seen to turn
         self.id = ""
 
     # the life of a worker
 
     async def run(self) -> None:
         """Register and work until drained; return when nothing is in hand any more."""
+        self._turned_at = self._door.surroundings.monotonic()
         await asyncio.to_thread(self._register)
         beats = threading.Thread(
             target=self._beat, args=(asyncio.get_running_loop(),), name="perdure-beat", daemon=True
@@ -92,6 +97,7 @@ class Worker:
 
     def drain(self) -> None:
         """Claim nothing more; give each run back at its next boundary between two steps."""
+        self._draining = True
         self._claims.stop()
         for live in self._lives.values():
             live.draining = True
@@ -121,6 +127,8 @@ class Worker:
         live = self._lives.get(run.id)
         if live is not None:
             live.hear(run)
+        elif self._early is not None:
+            self._early[run.id] = run
 
     # the lease
 
@@ -136,6 +144,13 @@ class Worker:
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stop_beating.wait(BEAT_S):
+            stalled_s = self._door.surroundings.monotonic() - self._turned_at
+            if stalled_s > LOOP_STALL_S:
+                # it works at nothing any more: let others have what it holds
+                _log.critical(
+                    "worker %s: its event loop stands still for %.0f s", self.id, stalled_s
+                )
+                continue
             try:
                 self._renew(loop)
             except Closed:
@@ -169,16 +184,27 @@ class Worker:
         if free <= 0 or not self._workflows:
             return False
         limit = min(free, CLAIM_RUNS)
-        claimed: list[Claimed] = await self._writer.ask(
-            Take(self.id, self._queue, self._workflows, limit)
-        )
+        early = self._early = {}
+        try:
+            claimed: list[Claimed] = await self._writer.ask(
+                Take(self.id, self._queue, self._workflows, limit)
+            )
+        finally:
+            self._early = None
         for each in claimed:
-            run = each.run
-            live = Live(run, self._writer.ask, self._reader_of(run), self._door.surroundings)
-            self._lives[run.id] = live
-            live.task = live.loop.create_task(self._live_through(live, each.input))
-            self._tasks.add(live.task)
+            self._take_up(each, early.get(each.run.id))
         return len(claimed) == limit
+
+    def _take_up(self, claimed: Claimed, said: Run | None) -> None:
+        """Let a run live here. `said` is what somebody said to it while it was on its way."""
+        run = claimed.run
+        live = Live(run, self._writer.ask, self._reader_of(run), self._door.surroundings)
+        live.draining = self._draining  # told to stop while the claim was on its way
+        self._lives[run.id] = live
+        live.task = live.loop.create_task(self._live_through(live, claimed.input))
+        self._tasks.add(live.task)
+        if said is not None and said.version > run.version:
+            live.hear(said)
 
     def _reader_of(self, run: Run) -> Any:
         store, tenant, run_id = self._door.store, run.tenant, run.id
@@ -233,10 +259,10 @@ class Worker:
     async def _canceled(self, live: Live) -> None:
         """The workflow has let a cancellation through: asked for, or an accident of its own."""
         inside.set(None)
-        if live.gone or live.draining:
-            raise Gone
-        if live.run.state == CANCEL_REQUESTED:
+        if live.asked:
             await live.give(c.ConfirmCancel(live.token))
+        elif live.gone or live.draining:
+            raise Gone
         else:
             failure = Failure("CANCELED_ITSELF", "the workflow raised asyncio.CancelledError")
             await self._failed(live, failure)
@@ -267,6 +293,7 @@ class Worker:
 
     async def _record_starts(self) -> bool:
         """Record the start of each body that has run for a moment, so that it can be seen."""
+        self._turned_at = self._door.surroundings.monotonic()
         before = self._door.surroundings.now() - int(START_VISIBLE_AFTER_S * 1_000_000)
         for live in list(self._lives.values()):
             if live.draining and not live.gone:

@@ -37,6 +37,7 @@ class Portal:
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
         if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -88,3 +89,12 @@ class Answers(Generic[T]):
 
 async def _next(stream: AsyncIterator[T]) -> T:
     return await anext(stream)
+
+
+async def _wind_up() -> None:
+    """End what nobody waits for any more: a loop that stops under it would complain."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()

@@ -38,7 +38,10 @@ class Live:
         self.run, self.token, self.worker = run, run.token, run.worker or ""
         self.surroundings = surroundings
         self.memo = Memo()
-        self.memo.seen = run.version
+        # a run that was only created and claimed has nothing to remember
+        self.memo.seen = run.version if run.version <= 2 else 0
+        # asked to stop, and its workflow was told
+        self.asked = False
         self.gone = self.draining = False
         # the bodies that run now; the worker looks through them to record starts
         self.running: dict[str, Running] = {}
@@ -52,9 +55,9 @@ class Live:
         self._catching_up: asyncio.Task[None] | None = None
 
     async def remember(self) -> None:
-        """Read what happened before this claim."""
-        self.memo.seen = 0
-        self.memo.read(await self._log(0))
+        """Wait until all is read that happened, before this claim or by somebody else since."""
+        while self.memo.seen < self.run.version and not self.gone:
+            await asyncio.shield(self.catch_up())  # others may wait for it too
 
     # asking
 
@@ -71,7 +74,16 @@ class Live:
         ask = Do(run.tenant, run.id, command, self.worker, None, output, error)
         try:
             done = await self._ask(ask, self.loop)
-        except (LostLease, NotAllowed, NoSuchRun):
+        except NotAllowed as refused:
+            if refused.state != CANCEL_REQUESTED or isinstance(command, c.Release):
+                self.vanish()
+            elif not isinstance(command, c.Elapse):
+                # A wait has crossed with a request to stop: the run is still ours, and this branch
+                # ends when its workflow is canceled.
+                self.ask_to_stop()
+                await self.loop.create_future()
+            raise Gone from None
+        except (LostLease, NoSuchRun):
             self.vanish()
             raise Gone from None
         self._take_in(done)
@@ -89,7 +101,7 @@ class Live:
                     self._settle(memo.take(seq, event))
             memo.seen = run.version
         if run.state == CANCEL_REQUESTED and not self.draining:
-            self.stop()
+            self.ask_to_stop()
 
     # being told
 
@@ -103,13 +115,14 @@ class Live:
         if run.version > self.run.version:
             self.run = run
         if run.state == CANCEL_REQUESTED:
-            self.stop()
+            self.ask_to_stop()
         self.catch_up()
 
-    def catch_up(self) -> None:
+    def catch_up(self) -> asyncio.Task[None]:
         """Read from the log what this copy has not seen."""
         if self._catching_up is None or self._catching_up.done():
             self._catching_up = self.loop.create_task(self._read_on())
+        return self._catching_up
 
     async def _read_on(self) -> None:
         while not self.gone:
@@ -124,10 +137,16 @@ class Live:
         if blocked is not None and not blocked.done():
             blocked.set_result(None)
 
-    def stop(self) -> None:
-        """Ask the workflow to stop: its code sees `asyncio.CancelledError` once."""
-        if self.task is not None and not self.task.done() and not self.task.cancelling():
-            self.task.cancel()
+    def ask_to_stop(self) -> None:
+        """Tell the workflow, once, that its run is to stop: its code sees `CancelledError`."""
+        if not self.asked:
+            self.asked = True
+            self._cancel_task()
+
+    def _cancel_task(self) -> None:
+        """Cancel it after its first step: a task that never began could not end in good order."""
+        if self.task is not None:
+            self.loop.call_soon(self.task.cancel)
 
     def vanish(self) -> None:
         """This copy is not the run any more."""
@@ -139,14 +158,17 @@ class Live:
                 blocked.set_exception(Gone())
                 blocked.exception()  # a branch that was canceled meanwhile never looks
         if self.busy > 0:
-            self.stop()
+            self._cancel_task()
 
     # waits
 
     async def wait(self, scope: Scope, wait: c.Wait) -> Remembered:
         """Open a wait, block this branch on it, and return how it ended."""
         await self.boundary()
+        await self.remember()  # the answer may be among what was not read yet
         if wait.id not in self.memo.outcomes:
+            if self.asked:
+                raise asyncio.CancelledError  # a run that is to stop waits for nothing
             try:
                 await self.block(scope, wait.id, wait.expires_at, wait)
             except asyncio.CancelledError:
@@ -174,10 +196,12 @@ class Live:
         self.busy -= counted
         timer = None
         try:
+            # one that was open when this copy began may have been answered since: not asked anew
+            new = opening if self.run.step(step_id) is None else None
             if self.busy == 0 and not self._soon(until):
-                await self.suspend(opening)
-            elif opening is not None and self.run.step(step_id) is None:
-                await self.give(c.OpenWait(self.token, opening))
+                await self.suspend(new)
+            elif new is not None:
+                await self.give(c.OpenWait(self.token, new))
             if until is not None and not future.done():
                 delay = max(0.0, (until - self.surroundings.now()) / 1_000_000)
                 timer = loop.call_later(delay, self._time_is_up, step_id, opening is not None)
@@ -198,7 +222,7 @@ class Live:
 
     async def suspend(self, opening: c.Wait | None = None) -> None:
         """Let go of the run if every branch is blocked; then this copy is gone."""
-        if self.run.state != RUNNING or self.draining:
+        if self.run.state != RUNNING or self.asked or self.draining:
             return
         done = await self.give(c.Suspend(self.token, tuple(self.blocked), opening))
         if done.run.state not in HELD:

@@ -16,7 +16,7 @@ from perdure.context.memo import failure_of
 from perdure.core import commands as c
 from perdure.core.errors import BadPayload, LimitExceeded
 from perdure.core.events import Failure
-from perdure.core.payload import NOTHING, digest, harmless, pack, settle, unpack
+from perdure.core.payload import NOTHING, fingerprint, harmless, pack, settle, unpack
 from perdure.core.states import STEP_PENDING
 from perdure.workflow import Step, inside, performed
 
@@ -51,14 +51,14 @@ async def perform(
     live = scope.live
     if live.gone or live.draining:
         await live.boundary()
-    fingerprint = _fingerprint(args, kwargs)
+    digest = fingerprint(args, kwargs)
     ended = live.memo.outcomes.get(step_id)
     if ended is not None:
-        _compare(live, step_id, fingerprint)
+        _compare(live, step_id, digest)
         if ended.failure is not None:
             raise failure_of(step_id, ended.failure)
         return unpack(ended.output or NOTHING, step.returns, _RESULT, step_id)
-    call = c.Call(step_id, fingerprint, step.policy.backoff.retries + 1, step.timeout_us)
+    call = c.Call(step_id, digest, step.policy.backoff.retries + 1, step.timeout_us)
     if live.run.open:
         await _wait_for_backoff(scope, step_id)
     while True:
@@ -139,19 +139,9 @@ def failure_from(error: BaseException) -> Failure:
     return Failure(harmless(code), harmless(str(error)))
 
 
-def _fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """Return a digest of a step's arguments; arguments that are not JSON have none."""
-    if not args and not kwargs:
-        return ""
-    try:
-        return digest(pack((args, kwargs) if kwargs else args, "arguments"))
-    except (BadPayload, LimitExceeded):
-        return ""
-
-
-def _compare(live: Live, step_id: str, fingerprint: str) -> None:
+def _compare(live: Live, step_id: str, digest: str) -> None:
     recorded = live.memo.digests.get(step_id, "")
-    if recorded and fingerprint and recorded != fingerprint:
+    if recorded and digest and recorded != digest:
         _log.warning(
             "run %s: step '%s' is remembered, though it was called with other arguments now",
             live.run.id,

@@ -14,7 +14,7 @@ from perdure.core import commands as c
 from perdure.core import events as e
 from perdure.core.errors import LimitExceeded, LostLease, NotAllowed, Unlawful
 from perdure.core.law import evolve, fold
-from perdure.core.limits import OPEN_STEPS, SIGNAL_BACKLOG
+from perdure.core.limits import EVENTS_OF_A_RUN, OPEN_STEPS, SIGNAL_BACKLOG
 from perdure.core.run import OpenStep, Run, step_due_at
 from perdure.core.states import (
     ALL,
@@ -118,6 +118,8 @@ def _claim(run: Run, command: c.Claim, now: int) -> Events:
 def _begin(run: Run, call: c.Call, began_at: int, now: int) -> Events:
     """The start of a step, unless this owner has recorded it already."""
     step = run.step(call.id)
+    if run.version >= EVENTS_OF_A_RUN:
+        raise LimitExceeded("events of a run", EVENTS_OF_A_RUN, run.version + 1, call.id)
     if step is None:
         if len(run.open) >= OPEN_STEPS:
             raise LimitExceeded("open steps of a run", OPEN_STEPS, len(run.open) + 1, call.id)
@@ -178,6 +180,8 @@ def _open(run: Run, wait: c.Wait, now: int) -> Events:
     """A wait opens; a signal that came before it answers it at once."""
     if run.step(wait.id) is not None:
         return []
+    if run.version >= EVENTS_OF_A_RUN:
+        raise LimitExceeded("events of a run", EVENTS_OF_A_RUN, run.version + 1, wait.id)
     if len(run.open) >= OPEN_STEPS:
         raise LimitExceeded("open steps of a run", OPEN_STEPS, len(run.open) + 1, wait.id)
     events: Events = [

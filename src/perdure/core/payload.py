@@ -95,6 +95,17 @@ def digest(data: msgspec.Raw) -> str:
     return hashlib.blake2b(data, digest_size=10).hexdigest()
 
 
+def fingerprint(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    """Return a digest of a call's arguments; arguments that are not JSON have none."""
+    if not args and not kwargs:
+        return ""
+    try:
+        data = _encoder.encode((args, kwargs) if kwargs else args)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return ""
+    return hashlib.blake2b(data, digest_size=10).hexdigest()
+
+
 def harmless(text: str) -> str:
     """Return an error's text without what no store could keep, cut to a readable length."""
     clean = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

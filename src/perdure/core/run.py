@@ -24,7 +24,6 @@ from perdure.core.states import (
     StepState,
 )
 
-
 # Where more than a deadline makes a run due: the end of a grace; timers, backoffs, expiries.
 _TIMED: Final = frozenset({CANCEL_REQUESTED, WAITING})
 

@@ -40,6 +40,17 @@ FLOOR = (3, 38)
 _SQL = queries("sqlite")
 _json = msgspec.json.Encoder()
 
+# SQLite keeps the locks of a process in its memory. A forked child inherits that and not the locks:
+# on a file that was open here it would write under locks it only believes in, and what it
+# commits is lost when its parent closes. So such a file is closed to it for good.
+_open_files: list[tuple[int, int] | None] = []
+_inherited: set[tuple[int, int] | None] = set()
+os.register_at_fork(after_in_child=lambda: _inherited.update(_open_files))
+_FORKED = (
+    "this process was forked while {} was open, and SQLite cannot be used across a fork; "
+    "open the store after forking, or start the process with 'spawn' or as a program of its own"
+)
+
 
 class SqliteStore:
     """One file, one writing and one reading connection of this process."""
@@ -54,10 +65,14 @@ class SqliteStore:
         self._reading = threading.Lock()
         self._closed = False
         with _explained(self.path), ExitStack() as undo:
+            if _identity(self.path) in _inherited:
+                raise StoreError(_FORKED.format(self.path))
             self._turnstile = Turnstile(self.path)
             undo.callback(self._turnstile.close)
             with self._turnstile:
                 self._open()
+            self._file = _identity(self.path)
+            _open_files.append(self._file)
             undo.pop_all()
         self.lives = LifeLocks(self.path)
 
@@ -143,6 +158,7 @@ class SqliteStore:
         with self._reading, self._turnstile:
             self._reader.close()
             self._writer.close()
+        _open_files.remove(self._file)
         self.lives.close()
         self._turnstile.close()
 
@@ -156,15 +172,14 @@ class SqliteStore:
                 try:
                     yield self._reader
                 finally:
-                    self._reader.execute("commit")
+                    if self._reader.in_transaction:  # after some errors SQLite has ended it itself
+                        self._reader.execute("commit")
 
     def _refuse_misuse(self) -> None:
         if self._closed:
             raise Closed(f"the store {self.url} is closed")
         if os.getpid() != self._pid:
-            raise StoreError(
-                "this process was forked after the store was opened; open it in the child instead"
-            )
+            raise StoreError(_FORKED.format(self.path))
 
 
 class SqliteGroup:
@@ -297,6 +312,15 @@ class SqliteGroup:
 
     def _runs(self, question: str, worker: str) -> list[RunKey]:
         return [(row[0], row[1]) for row in self._db.execute(_SQL[question], (worker,))]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Return what tells files apart whatever their path; None for one that is not there."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -15,6 +15,7 @@ import fcntl
 import os
 import threading
 from types import TracebackType
+from weakref import WeakSet
 
 
 class Turnstile:
@@ -24,8 +25,7 @@ class Turnstile:
         self._inside = threading.Lock()
         self._turn = os.open(path + ".turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         self._write = os.open(path + ".write", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        # a child that outlives us must not keep what we held, or nobody would ever write again
-        os.register_at_fork(after_in_child=self.close)
+        _ours.add(self)
 
     def enter(self) -> None:
         """Wait for the right to write."""
@@ -73,7 +73,7 @@ class LifeLocks:
     def __init__(self, path: str) -> None:
         self._folder = path + ".workers"
         self._held: dict[str, int] = {}
-        os.register_at_fork(after_in_child=self._close_all)
+        _ours.add(self)
 
     def hold(self, worker: str) -> None:
         """Lock this worker's file. A second lock would wait for the first, for ever."""
@@ -112,12 +112,19 @@ class LifeLocks:
 
     def close(self) -> None:
         """Let go of all our workers' locks."""
-        self._close_all()
+        while self._held:
+            _, handle = self._held.popitem()
+            os.close(handle)
 
     def _path(self, worker: str) -> str:
         return os.path.join(self._folder, worker)
 
-    def _close_all(self) -> None:
-        while self._held:
-            _, handle = self._held.popitem()
-            os.close(handle)
+
+def _let_go() -> None:
+    """A child that outlives its parent must not keep its locks: nobody would ever write again."""
+    for locks in list(_ours):
+        locks.close()
+
+
+_ours: WeakSet[Turnstile | LifeLocks] = WeakSet()
+os.register_at_fork(after_in_child=_let_go)

@@ -1,0 +1,318 @@
+"""What the kills have found, each as its smallest case."""
+
+import asyncio
+import gc
+import logging
+
+import pytest
+
+from perdure.app import App
+from perdure.context import Live, Scope, approval, gather
+from perdure.context.steps import Running
+from perdure.core import commands as c
+from perdure.core.errors import Gone, RunFailed, StepFailed, StoreError
+from perdure.core.events import TYPE
+from perdure.core.limits import LEASE_S
+from perdure.core.payload import pack
+from perdure.core.states import CANCEL_REQUESTED
+from perdure.engine import REAL, Door, Surroundings
+from perdure.engine.asks import Beat, Do, Done, Start, Sweep, Take
+from perdure.store import Worker as Registration
+from perdure.stores.sqlite import SqliteGroup, SqliteStore
+from perdure.worker import Worker
+from perdure.workflow import inside, step, workflow
+
+S = 1_000_000
+
+
+class World:
+    """One file and any number of doors to it; a clock that stands still until told."""
+
+    def __init__(self, folder):
+        self.path, self.now = str(folder / "runs.db"), 1_000 * S
+        self.stores = []
+
+    def wall(self):
+        return self.now
+
+    def steady(self):
+        return self.now / S
+
+    def door(self):
+        self.stores.append(SqliteStore(self.path))
+        return Door(self.stores[-1], Surroundings(self.wall, self.steady, REAL.entropy))
+
+    def beat(self, door, worker):
+        until = self.now + int(LEASE_S * S)
+        return door.call(Beat(Registration(worker, "name", "host", 1, self.now, until)))
+
+    def hired(self, worker):
+        door = self.door()
+        door.store.hold(worker)
+        self.beat(door, worker)
+        return door
+
+    def start(self, door):
+        create = c.Create("w", "q", 5, "")
+        return door.call(Start("t", None, "standard", create, pack({}, "it"), "me")).run_id
+
+    def close(self):
+        for store in self.stores:
+            store.close()
+
+
+@pytest.fixture
+def world(tmp_path):
+    world = World(tmp_path)
+    yield world
+    world.close()
+
+
+def take(door, worker):
+    return [claimed.run for claimed in door.call(Take(worker, "q", ("w",), 9))]
+
+
+def do(door, run_id, command, actor="me"):
+    return door.call(Do("t", run_id, command, actor))
+
+
+def kinds(door, run_id):
+    return [TYPE[type(it)] for row in door.store.entries("t", run_id) for it in row.events]
+
+
+# Workers that were found dead
+
+
+def test_a_worker_that_was_buried_does_not_rise(world):
+    """Stopped past its lease: its row is gone, so a beat says so and a claim gets nothing.
+
+    It had registered again under its old name, and what it claimed before that was held by
+    nobody that anybody could find dead: such a run stood still for ever.
+    """
+    stopped, other = world.hired("one"), world.hired("two")
+    world.now += int(LEASE_S * S)
+    world.beat(other, "two")
+    assert other.call(Sweep("", 9)).lost == ("one",)
+    world.start(other)
+    assert take(stopped, "one") == []
+    assert world.beat(stopped, "one") is False
+    assert len(take(other, "two")) == 1
+
+
+def test_a_burial_that_was_not_committed_leaves_the_lock(world, monkeypatch):
+    """Killed while it frees a dead worker's runs, the next one still sees at once who is dead.
+
+    The file that proves a death was removed before the commit, so the next one saw no proof and
+    waited for the lease.
+    """
+    dead, killed, other = world.hired("one"), world.hired("two"), world.hired("three")
+    world.start(dead)
+    take(dead, "one")
+    dead.store.lives.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteGroup, "commit", dies)
+        with pytest.raises(StoreError, match="killed here"):
+            killed.call(Sweep("", 9))
+    assert other.call(Sweep("", 9)).lost == ("one",)
+
+
+def dies(group):
+    raise OSError("killed here")
+
+
+# Answers that come while a run is taken over
+
+
+class Taken:
+    """A run that waits for an approval, taken over from a lost worker; its log can be held up."""
+
+    def __init__(self, world):
+        lost, self.door = world.hired("one"), world.hired("two")
+        run_id = world.start(lost)
+        take(lost, "one")
+        do(lost, run_id, c.SucceedStep(1, c.Call("a"), 0, pack(1, "it")), "one")
+        do(lost, run_id, c.OpenWait(1, c.Wait("ok", "approval", "ok")), "one")
+        lost.store.lives.close()
+        self.door.call(Sweep("", 9))
+        [self.run] = take(self.door, "two")
+        self.readable = asyncio.Event()
+        self.readable.set()
+        self.live = Live(self.run, self.ask, self.log, REAL)
+        self.live.task = asyncio.current_task()
+
+    async def ask(self, ask, loop):
+        return self.door.call(ask)
+
+    async def log(self, after):
+        rows = self.door.store.entries("t", self.run.id, after)
+        await self.readable.wait()
+        return rows
+
+    def answered(self):
+        return do(self.door, self.run.id, c.Approve("ok", pack(True, "it"))).run
+
+    async def asks_again(self):
+        inside.set(Scope(self.live, "", asyncio.current_task()))
+        async with asyncio.timeout(5.0):
+            return await approval("ok", bool)
+
+
+@pytest.mark.parametrize("heard", [False, True])
+def test_an_answer_after_the_memory_was_read_is_not_asked_for_again(world, heard):
+    """It comes between the look at the log and the wait: the wait finds it, heard of or not.
+
+    It was lost, and the person asked again, though the answer had been acknowledged.
+    """
+
+    async def scene():
+        taken = Taken(world)
+        await taken.live.remember()
+        run = taken.answered()
+        if heard:
+            taken.live.hear(run)
+        assert await taken.asks_again() is True
+        assert kinds(taken.door, taken.run.id).count("step.waiting") == 1
+
+    asyncio.run(scene())
+
+
+def test_an_answer_while_the_memory_is_read_costs_no_memory(world):
+    """What the run heard of first does not hide what came before it.
+
+    Everything older than the answer was skipped: all steps would have run again.
+    """
+
+    async def scene():
+        taken = Taken(world)
+        taken.readable.clear()
+        remembering = asyncio.create_task(taken.live.remember())
+        await asyncio.sleep(0)
+        taken.live.hear(taken.answered())
+        await asyncio.sleep(0)
+        taken.readable.set()
+        await remembering
+        assert set(taken.live.memo.outcomes) == {"a", "ok"}
+
+    asyncio.run(scene())
+
+
+def test_an_older_answer_does_not_undo_what_was_heard(world):
+    """A cancel and a step's result in one group: the cancel is heard of first, and stays known.
+
+    The run had failed with CANCELED_ITSELF, where it was canceled as asked.
+    """
+
+    async def scene():
+        taken = Taken(world)
+        await taken.live.remember()
+        taken.live.task = None
+        earlier = Done(taken.live.run, [])
+        taken.live.hear(do(taken.door, taken.run.id, c.Cancel()).run)
+        taken.live._take_in(earlier)
+        assert taken.live.run.state == CANCEL_REQUESTED
+
+    asyncio.run(scene())
+
+
+# Steps and branches
+
+
+def test_a_start_is_not_recorded_after_the_end(world):
+    """A long body that ends while its start is about to be recorded stays ended.
+
+    It was begun again in the log, as an open step that nobody ran.
+    """
+
+    async def scene():
+        taken = Taken(world)
+        before = kinds(taken.door, taken.run.id)
+        running = Running(taken.run, c.Call("slow"), 0)
+        await Worker._record_start(None, taken.live, running)
+        assert kinds(taken.door, taken.run.id) == before
+        taken.live.running["slow"] = running
+        await Worker._record_start(None, taken.live, running)
+        assert kinds(taken.door, taken.run.id) == [*before, "step.started"]
+
+    asyncio.run(scene())
+
+
+def test_a_body_that_has_ended_does_not_count_as_running(world):
+    """From the moment its result is on its way to the door, for good or bad."""
+    seen = []
+
+    async def scene():
+        taken = Taken(world)
+        await taken.live.remember()
+
+        async def ask(asked, loop):
+            seen.append(dict(taken.live.running))
+            return await taken.ask(asked, loop)
+
+        taken.live._ask = ask
+        inside.set(Scope(taken.live, "", asyncio.current_task()))
+        await step(name="b")(nothing)()
+        with pytest.raises(StepFailed):
+            await step(name="c")(fails)()
+
+    asyncio.run(scene())
+    assert seen == [{}, {}]
+
+
+async def nothing():
+    return None
+
+
+async def fails():
+    raise ValueError("it does")
+
+
+def test_branches_that_are_gone_are_gone_in_silence(world, caplog):
+    """A run put aside with two blocked branches leaves no exception that nobody has looked at."""
+
+    async def scene():
+        taken = Taken(world)
+        await taken.live.remember()
+        inside.set(Scope(taken.live, "", asyncio.current_task()))
+        with pytest.raises(Gone):
+            await gather(approval("one", bool), approval("two", bool))
+
+    with caplog.at_level(logging.ERROR, "asyncio"):
+        asyncio.run(scene())
+        gc.collect()
+    assert caplog.records == []
+
+
+# Speaking to a run that another process holds
+
+
+@workflow
+async def patient():
+    await forever()
+
+
+@step
+async def forever():
+    await asyncio.Event().wait()
+
+
+def test_a_cancel_from_elsewhere_is_heard_of(tmp_path):
+    """The holder looks who was spoken to, also while a body runs that has been recorded.
+
+    It looked in nobody's name: the run was canceled when its grace was over, its body running on.
+    """
+
+    async def scene():
+        url = f"sqlite:///{tmp_path}/runs.db"
+        elsewhere = App(url)
+        async with App(url, workflows=[patient]):
+            run = await elsewhere.start(patient)
+            async for event in run.events(follow=True):
+                if event.type == "step.started":
+                    break
+            await run.cancel(grace="1h")
+            with pytest.raises(RunFailed):
+                await run.result(within="5s")
+            assert await run.status() == "canceled"
+        await asyncio.to_thread(elsewhere.close)
+
+    asyncio.run(scene())
