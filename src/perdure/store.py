@@ -3,7 +3,7 @@
 A store keeps rows and a log and knows no status by name: no method completes, fails or retries
 anything. Readers may be called from any thread. A `Group` is one transaction; only the door
 opens one, from one thread at a time, and what it wrote is there after `commit` as a whole or
-not at all. `perdure.testing.promise` is this page as tests.
+not at all. `tests/stores/test_promise.py` is this page as tests, the same for every store.
 """
 
 from __future__ import annotations

@@ -80,10 +80,10 @@ def test_the_text_of_a_run_that_waits():
         e.RunWaiting(opened),
     )
     assert str(of(waits)).splitlines()[2:] == [
-        "Waits for a person: approval 'pay' (gate pay#2), since 1m 00s, in 1h 00m.",
+        "Waits for a person: approval 'pay' (gate pay#2), since 1m 00s, expires in 1h 00m.",
         "Waits for the signal 'go', since 1m 00s.",
-        "Waits for the end of 'sleep', since 1m 00s, in 5s.",
-        "Waits for another try of step 'a', since 1m 00s, in 2s.",
+        "Waits for time to pass ('sleep'), since 1m 00s, ends in 5s.",
+        "Waits for another try of step 'a', since 1m 00s, ends in 2s.",
         "Next by itself: step 'a' is tried again, in 2s.",
         "Next by itself: 'sleep' is over and it goes on, in 5s.",
         "Next by itself: 'pay' expires unanswered, in 1h 00m.",

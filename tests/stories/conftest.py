@@ -33,6 +33,13 @@ def gate():
     return Gate()
 
 
+@pytest.fixture
+def hasty(monkeypatch):
+    """What is called a long wait here is short: a run is put aside for the hundredth of a second."""
+    monkeypatch.setattr("perdure.context.WAIT_IN_MEMORY_S", 0.01)
+    monkeypatch.setattr("perdure.context.live.WAIT_IN_MEMORY_S", 0.01)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
     """Tell the stories of this folder; they are coroutines."""

@@ -186,7 +186,7 @@ async def test_a_wait_beside_a_step_that_runs(it, gate):
         assert "run.waiting" not in await it.types(run)
 
 
-async def test_a_sleep_beside_a_step(it, gate):
+async def test_a_sleep_beside_a_step(it, gate, hasty):
     """A sleep whose time comes while the run is held ends there, without a sweep."""
 
     @step
@@ -195,7 +195,7 @@ async def test_a_sleep_beside_a_step(it, gate):
         return "done"
 
     async def naps() -> str:
-        await sleep("1010ms")
+        await sleep("30ms")
         gate.open()
         return "slept"
 

@@ -95,7 +95,9 @@ async def test_pydantic_models_are_arguments_and_results_too(it):
     publish.__annotations__ = {"it": draft, "return": draft}
     published = workflow(publish)
     async with it.app(published) as app:
-        assert await it((await it(app.start(published, draft(text="a")))).result()) == draft(text="A")
+        assert await it((await it(app.start(published, draft(text="a")))).result()) == draft(
+            text="A"
+        )
 
 
 async def test_a_step_that_fails_is_tried_again(it):

@@ -125,6 +125,10 @@ class App:
         """Return a run's status."""
         return self._handle(run_id).status()
 
+    def record(self, run_id: str) -> Answer[Record]:
+        """Return a run as it is now."""
+        return self._handle(run_id).record()
+
     def result(self, run_id: str, within: Duration | None = None) -> Answer[Any]:
         """Wait for a run's end and return its result."""
         return self._handle(run_id).result(within)

@@ -11,10 +11,10 @@ from perdure.app.answer import Answer, Answers
 from perdure.core import commands as c
 from perdure.core.durations import Duration, seconds
 from perdure.core.errors import NoSuchGate, NoSuchRun, RunFailed
-from perdure.core.events import Failure, Recorded
+from perdure.core.events import Failure, Recorded, StepWaiting
 from perdure.core.explain import Explanation, Holder, explain
 from perdure.core.limits import GRACE_S, POLL_LONGEST_S, POLL_SHORTEST_S
-from perdure.core.payload import NOTHING, pack, unpack
+from perdure.core.payload import NOTHING, pack, refuse_misfit, unpack
 from perdure.core.record import Record, record, recorded
 from perdure.core.run import Run
 from perdure.core.states import SUCCEEDED
@@ -85,7 +85,9 @@ class RunHandle(Generic[R]):
     def approve(self, gate: str | None = None, answer: Any = True, *, by: str = "") -> Answer[bool]:
         """Answer an approval; say whether that changed anything.
 
-        `gate` may be left out when one approval is open. A second answer changes nothing.
+        `gate` is its name (or, when a run asks twice by one name, its id), and may be left out
+        when one approval is open. An answer of another type than the run asked for is refused
+        (`BadPayload`). A second answer changes nothing.
         """
         return self._answer(self._answer_gate(gate, by, answer=answer))
 
@@ -187,28 +189,33 @@ class RunHandle(Generic[R]):
     async def _answer_gate(
         self, gate: str | None, by: str, *, answer: Any = None, note: str | None = None
     ) -> bool:
-        run = await self._run()
-        gates = [step.id for step in run.open if step.kind == "approval"]
-        if gate is None:
-            if len(gates) != 1:
-                raise NoSuchGate(self.id, None, gates)
-            gate = gates[0]
-        command: c.Command = (
-            c.Approve(gate, pack(answer, "the answer")) if note is None else c.Reject(gate, note)
-        )
-        changed = bool((await self._give(command, by)).events)
-        if not changed and gate not in await self._gates_passed():
+        run, asked_for = await self._run(), await self._asked_for()
+        gates = {step.id: step.name for step in run.open if step.kind == "approval"}
+        # an id that was ever asked for is that gate, open or not: a double click on the first of
+        # two gates of one name must not pass the second
+        chosen = gate if gate in asked_for else _chosen(gate, gates)
+        if chosen is None:
             raise NoSuchGate(self.id, gate, gates)
-        return changed
+        if note is not None:
+            return bool((await self._give(c.Reject(chosen, note), by)).events)
+        packed = pack(answer, "the answer to", chosen)
+        refuse_misfit(packed, asked_for[chosen].schema, "the answer to", chosen)
+        return bool((await self._give(c.Approve(chosen, packed), by)).events)
 
-    async def _gates_passed(self) -> set[str]:
-        """The approvals that were ever asked for: an answer to one of them is late, not wrong."""
+    async def _asked_for(self) -> dict[str, StepWaiting]:
+        """Every wait that the run has ever opened, as it was asked for."""
         return {
-            event.event.step  # type: ignore[union-attr]
+            event.step: event
             for entry in await self._entries(0, None)
-            for event in recorded(entry)
-            if event.type == "step.waiting"
+            for event in entry.events
+            if isinstance(event, StepWaiting)
         }
+
+
+def _chosen(gate: str | None, gates: dict[str, str]) -> str | None:
+    """Return the open approval that is meant: by its name, or the only one there is."""
+    meant = [step for step, name in gates.items() if gate in (None, name)]
+    return meant[0] if len(meant) == 1 else None
 
 
 async def _pause(changed: asyncio.Event, seconds_: float) -> None:

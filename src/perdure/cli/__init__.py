@@ -78,7 +78,7 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="New here? perdure demo",
 )
-@click.version_option(package_name=_PROGRAM, message="%(prog)s %(version)s")
+@click.version_option(vars(sys.modules[_PROGRAM])["__version__"], message="%(prog)s %(version)s")
 @click.pass_context
 def commands(ctx: click.Context) -> None:
     """Runs of Python code that last: through crashes, deploys, and waits for people.

@@ -15,7 +15,7 @@ from perdure.core.events import Recorded, StepReclaimed, StepStarted, StepSuccee
 from perdure.core.states import STEP_RUNNING, STEP_WAITING
 
 # wide enough for all that the demo shows, so that nothing moves when something comes
-_STEP_WIDTH: Final = 16
+_STEP_WIDTH: Final = 17
 _WHO_WIDTH: Final = 16
 _TYPE_WIDTH: Final = 19
 
@@ -103,6 +103,7 @@ def present(scene: Scene) -> list[Line]:
 
 def timeline(scene: Scene, most: int | None = None) -> list[Line]:
     """Return a line an event, or the last ones if there is no room for all."""
+    rows: list[tuple[int, Line]]
     rows = [(event.at, _event(scene, event)) for event in scene.events]
     if scene.killed is not None:  # no event of the run: nobody could have written it
         rows.append((scene.killed_at, _kill(scene)))
@@ -127,7 +128,7 @@ def _kill(scene: Scene) -> list[Word]:
 
 
 def _since_start(scene: Scene, at: int) -> Word:
-    return Word(f"  {(at - scene.events[0].at) / 1_000_000:6.2f}s  ", "dim")
+    return Word(f" {(at - scene.events[0].at) / 1_000_000:6.2f}s  ", "dim")
 
 
 def _note(scene: Scene, event: Recorded) -> str:

@@ -2,28 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 import msgspec
 
-from perdure.app import App
 from perdure.cli.options import at_store, json_value, of_tenant, opened
 from perdure.cli.paper import Word, put, put_json
-from perdure.cli.steps import Step, steps_of
-from perdure.core.states import STEP_WAITING
-
-_TRUE = msgspec.Raw(b"true")
-_JSON_TYPES: dict[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
-
 
 # approve --------------------------------------------------------------------------------------
 
@@ -58,53 +41,19 @@ def approve(
     if note and not no:
         raise click.UsageError("--note goes with --no; what an approval says goes into --answer")
     with opened(store, tenant) as app:
-        chosen = _open_gate(app, run_id, gate)
-        if chosen is not None:
-            gate = chosen.id
+        gates = [s.id for s in app.record(run_id).wait().steps if s.kind == "approval"]
+        named = gate or (gates[0] if len(gates) == 1 else "the approval")
         if no:
             changed = app.reject(run_id, gate, note, by=by).wait()
         else:
-            changed = app.approve(run_id, gate, _fitting(chosen, answer), by=by).wait()
-    named = gate or "the approval"
+            value = True if answer is None else msgspec.json.decode(answer)
+            changed = app.approve(run_id, gate, value, by=by).wait()
     if as_json:
         put_json({"run_id": run_id, "gate": named, "changed": changed})
     elif changed:
         put([[Word(f"'{named}' is {'rejected' if no else 'answered'}", "good")]])
     else:
         put([[Word(f"'{named}' was answered before; nothing changed", "waits")]])
-
-
-def _open_gate(app: App, run_id: str, gate: str | None) -> Step | None:
-    """Return the gate that is meant, if it is open: by id, by name, or the only one there is."""
-    steps = steps_of(app.events(run_id))
-    gates = [s for s in steps if s.kind == "approval" and s.state == STEP_WAITING]
-    if gate is not None:
-        gates = [s for s in gates if s.id == gate] or [s for s in gates if s.name == gate]
-    return gates[0] if len(gates) == 1 else None
-
-
-def _fitting(gate: Step | None, answer: msgspec.Raw | None) -> Any:
-    """Return the answer, unless the workflow could not read it: that would fail the run."""
-    value = msgspec.json.decode(_TRUE if answer is None else answer)
-    if gate is None or gate.schema is None:
-        return value
-    why = _misfit(msgspec.json.decode(gate.schema), value)
-    if why is not None:
-        wanted = bytes(gate.schema).decode()
-        raise click.UsageError(f"'{gate.id}' wants --answer JSON, and {why}. Its schema: {wanted}")
-    return value
-
-
-def _misfit(schema: dict[str, Any], value: Any) -> str | None:
-    """Say why a value cannot be of a schema, as far as its outermost shape shows it."""
-    definitions = schema.get("$defs", {})
-    while "$ref" in schema:
-        schema = definitions.get(schema["$ref"].rpartition("/")[2], {})
-    wanted, given = schema.get("type"), _JSON_TYPES[type(value)]
-    if isinstance(wanted, str) and wanted != given and (wanted, given) != ("number", "integer"):
-        return f"this is of type {given}, not {wanted}"
-    missing = [n for n in schema.get("required", ()) if isinstance(value, dict) and n not in value]
-    return f"'{missing[0]}' is missing" if missing else None
 
 
 # signal ---------------------------------------------------------------------------------------

@@ -97,6 +97,7 @@ def _create(run: Run, command: c.Create, now: int) -> Events:
             trace_id=command.trace_id,
             key=command.key,
             input_digest=command.input_digest,
+            profile=run.profile.name,
         )
     ]
 

@@ -50,6 +50,7 @@ class RunCreated(Event, frozen=True, gc=False, tag="run.created"):
     trace_id: str = ""
     key: str | None = None
     input_digest: str = ""
+    profile: str = "standard"
 
 
 class RunLeased(Event, frozen=True, gc=False, tag="run.leased"):

@@ -151,11 +151,12 @@ def _awaited(a: Awaited, now: int) -> str:
     what = {
         "approval": f"a person: approval '{a.name}' (gate {a.step})",
         "signal": f"the signal '{a.name}'",
-        "sleep": f"the end of '{a.step}'",
+        "sleep": f"time to pass ('{a.step}')",
         "backoff": f"another try of step '{a.step}'",
     }[a.kind]
     since = "" if a.since is None else f", since {human(now - a.since)}"
-    until = "" if a.expires_at is None else f", {_when(a.expires_at, now)}"
+    ends = "ends" if a.kind in ("sleep", "backoff") else "expires"
+    until = "" if a.expires_at is None else f", {ends} {_when(a.expires_at, now)}"
     return what + since + until
 
 

@@ -24,6 +24,15 @@ NOTHING: Final = msgspec.Raw(b"null")
 
 _SCALARS: Final = frozenset({int, str, bool, float, type(None)})
 # An even number of backslashes before it are a text's own: then it is no NUL, but a text about one.
+_JSON_TYPES: Final = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
 _INTEGER_MOST: Final = 2**63 - 1
@@ -86,6 +95,28 @@ def settle(value: Any, data: msgspec.Raw, wanted: Any, where: str, name: str) ->
     return unpack(data, wanted, where, name)
 
 
+def refuse_misfit(data: msgspec.Raw, schema: msgspec.Raw, where: str, name: str) -> None:
+    """Refuse a payload that cannot be of a JSON schema, as far as its outermost shape shows it.
+
+    Who asks holds the type, who answers holds the schema; the type still has the last word.
+    """
+    if not bytes(schema):
+        return
+    wanted, value = msgspec.json.decode(schema), msgspec.json.decode(data)
+    definitions = wanted.get("$defs", {})
+    while "$ref" in wanted:
+        wanted = definitions.get(wanted["$ref"].rpartition("/")[2], {})
+    kind, given = wanted.get("type"), _JSON_TYPES[type(value)]
+    why = None
+    if isinstance(kind, str) and kind != given and (kind, given) != ("number", "integer"):
+        why = f"this is of type {given}, not {kind}"
+    elif isinstance(value, dict):
+        missing = [field for field in wanted.get("required", ()) if field not in value]
+        why = f"'{missing[0]}' is missing" if missing else None
+    if why is not None:
+        raise BadPayload(_place(where, name), f"{why}; its schema: {bytes(schema).decode()}")
+
+
 def _place(where: str, name: str) -> str:
     return f"{where} '{name}'" if name else where
 
@@ -114,7 +145,7 @@ def harmless(text: str) -> str:
 
 
 def _refuse_lossy(value: Any, where: str) -> None:
-    """Look for what would be lost: JSON has no NaN (the encoder writes null), readers no long int."""
+    """Look for what would be lost: JSON has no NaN (null stands for it), readers no long int."""
     plain = msgspec.to_builtins(value, enc_hook=_encode_other)
     stack = [(plain, where)]
     while stack:
