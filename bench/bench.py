@@ -109,19 +109,8 @@ def account(scale: float) -> None:
     runs = int(runs * scale)
     with tempfile.TemporaryDirectory(prefix="perdure-bench-") as folder:
         out = Path(folder) / "stacks.txt"
-        command = [
-            spy,
-            "record",
-            "-r",
-            "1000",
-            "--gil",
-            "--nonblocking",
-            "-f",
-            "raw",
-            "-o",
-            out,
-            "--",
-        ]
+        options = ["-r", "1000", "--gil", "--nonblocking", "-f", "raw", "-o", out]
+        command = [spy, "record", *options, "--"]
         work = [sys.executable, HERE / "drain.py", runs, steps, IN_FLIGHT]
         done = subprocess.run(
             list(map(str, [*command, *work])), check=True, capture_output=True, text=True
