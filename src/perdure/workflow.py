@@ -10,7 +10,17 @@ import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from functools import partial
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, cast, get_type_hints, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
@@ -24,8 +34,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Inside(Protocol):
-    """What a step must be able to ask of the run it is called in."""
+class Branch(Protocol):
+    """A branch of a run: what a step is called in, and asks to be performed by."""
+
+    is_branch: Literal[True]
 
     def perform(
         self, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -33,18 +45,19 @@ class Inside(Protocol):
         """Run the step, or remember it."""
 
 
-class Performed(Protocol):
-    """What the body of a step may ask of the step it belongs to."""
+class Body(Protocol):
+    """The body of a step. A step that is called in it is a part of it: just a function."""
+
+    is_branch: Literal[False]
 
     @property
     def key(self) -> str:
         """The step's stable key."""
 
 
-# The scope of a run that the current task works in; None everywhere else.
-inside: ContextVar[Inside | None] = ContextVar("perdure_inside", default=None)
-# The step whose body runs here.
-performed: ContextVar[Performed | None] = ContextVar("perdure_performed", default=None)
+# What of a run the current code is in; None outside of runs. One variable, because each change of
+# one costs a step more than deciding it.
+inside: ContextVar[Branch | Body | None] = ContextVar("perdure_inside", default=None)
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -93,10 +106,10 @@ class Step(Generic[P, R]):
         self._returns: Any = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
-        scope = inside.get()
-        if scope is None:
+        here = inside.get()
+        if here is None or not here.is_branch:
             return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
-        return scope.perform(self, args, kwargs)
+        return here.perform(self, args, kwargs)
 
     @property
     def returns(self) -> Any:
@@ -144,8 +157,8 @@ class _StepDecorator:
 
         Hand it to other services as their idempotency key. Only inside a step's body.
         """
-        here = performed.get()
-        if here is None:
+        here = inside.get()
+        if here is None or here.is_branch:
             raise NotInRun("step.key exists only inside the body of a step that a run performs")
         return here.key
 

@@ -35,7 +35,7 @@ def gate():
 
 @pytest.fixture
 def hasty(monkeypatch):
-    """What is called a long wait here is short: a run is put aside for the hundredth of a second."""
+    """What counts as a long wait is short: a run is put aside for a hundredth of a second."""
     monkeypatch.setattr("perdure.context.WAIT_IN_MEMORY_S", 0.01)
     monkeypatch.setattr("perdure.context.live.WAIT_IN_MEMORY_S", 0.01)
 

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from perdure import App
+from perdure.core.states import TERMINAL
 
 PAUSE_S = 0.004
 PATIENCE_S = 10.0
@@ -73,7 +74,7 @@ class Teller:
         if self.colour == "async":
             await asyncio.sleep(PAUSE_S)
         else:
-            time.sleep(PAUSE_S)
+            threading.Event().wait(PAUSE_S)
 
     async def until(self, look: Any) -> None:
         """Wait until what one looks at is true."""
@@ -86,7 +87,8 @@ class Teller:
         """Wait until a run has one of these statuses."""
         end = time.monotonic() + PATIENCE_S
         while (status := await self(run.status())) not in statuses:
-            assert time.monotonic() < end, f"{status}: {await self(run.explain())}"
+            late = time.monotonic() > end or (await self(run.record())).state in TERMINAL
+            assert not late, f"{status}: {await self.all(run.events())}"
             await self.a_moment()
         return status
 
@@ -100,12 +102,17 @@ class Gate:
 
     def __init__(self) -> None:
         self._open, self._reached = threading.Event(), threading.Event()
+        self._sleepers: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     def open(self) -> None:
+        """Let everybody pass, now and later."""
         self._open.set()
+        for loop, event in self._sleepers:
+            with contextlib.suppress(RuntimeError):  # its loop is closed: nobody waits there
+                loop.call_soon_threadsafe(event.set)
 
     def reached(self) -> bool:
-        """Say whether somebody stands before it."""
+        """Say whether somebody stands before it, or has."""
         return self._reached.is_set()
 
     def wait(self) -> None:
@@ -115,6 +122,8 @@ class Gate:
 
     async def passed(self) -> None:
         """Wait on an event loop."""
+        event = asyncio.Event()
+        self._sleepers.append((asyncio.get_running_loop(), event))
         self._reached.set()
-        while not self._open.is_set():
-            await asyncio.sleep(PAUSE_S)
+        if not self._open.is_set():
+            await event.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from perdure import Expired, Rejected, RunFailed, approval, step, workflow
+from perdure import Rejected, RunFailed, approval, step, wait_for, workflow
 from perdure.core.errors import BadPayload, NoSuchGate
 
 
@@ -126,12 +126,11 @@ async def test_a_question_that_nobody_answers_expires(it):
         try:
             await approval("release payment", within="20ms")
         except TimeoutError as late:
-            assert isinstance(late, Expired)
-            return str(late)
+            return f"{type(late).__name__}: {late}"
 
     async with it.app(hurries) as app:
         run = await it(app.start(hurries))
-        assert await it(run.result()) == "'release payment' was not answered in time"
+        assert await it(run.result()) == "Expired: 'release payment' was not answered in time"
 
 
 async def test_a_second_answer_changes_nothing(it):
@@ -164,29 +163,34 @@ async def test_a_gate_that_was_never_asked_for_is_refused(it):
     async with it.app(pays) as app:
         run = await it(app.start(pays))
         await it.becomes(run, "waiting")
-        with pytest.raises(NoSuchGate, match="'release paiment'.*open.*'release payment'") as no:
+        with pytest.raises(NoSuchGate, match=r"'release paiment'.*open.*'release payment'") as no:
             await it(run.approve("release paiment"))
         assert no.value.open_gates == ("release payment",)
 
 
-async def test_a_gate_of_a_name_with_signs_has_an_id_without_them(it):
-    """What an identity uses for itself is written otherwise; the name stays for people."""
+@workflow
+async def odd() -> list[bool]:
+    return [await approval("50% / #1", bool), await approval("50% / #1", bool)]
 
-    @workflow
-    async def odd() -> bool:
-        return await approval("50% / #1", bool)
 
+async def test_a_gate_of_a_name_with_signs_is_found_by_its_name(it):
+    """Its id is written otherwise; asked for a second time, it needs that id to be meant."""
     async with it.app(odd) as app:
         run = await it(app.start(odd))
         await it.becomes(run, "waiting")
+        assert await it(run.approve("50% / #1")) is True
+        while [s.id for s in (await it(run.record())).steps] != ["50%25 %2F %231#2"]:
+            await it.a_moment()
+        with pytest.raises(NoSuchGate):
+            await it(run.approve("50% / #1"))
         (asked,) = (await it(run.explain())).awaits
-        assert (asked.name, asked.step) == ("50% / #1", "50%25 %2F %231")
-        assert await it(run.approve(asked.step)) is True
-        assert await it(run.result()) is True
+        assert await it(run.approve(asked.step, False)) is True
+        assert await it(run.result()) == [True, False]
 
 
-async def test_an_answer_of_the_wrong_type_is_refused(it):
-    """Before anything is written, with what was asked for; the run goes on waiting."""
+@pytest.mark.parametrize("answer", ["maybe", 1, None, {"note": "no verdict"}, ["yes"]])
+async def test_an_answer_of_another_type_is_refused(it, answer):
+    """Before anything is written, with what does not fit; the gate stays open for a better one."""
 
     @workflow
     async def decides() -> str:
@@ -195,8 +199,37 @@ async def test_an_answer_of_the_wrong_type_is_refused(it):
     async with it.app(decides) as app:
         run = await it(app.start(decides))
         await it.becomes(run, "waiting")
-        with pytest.raises(BadPayload, match="the answer to 'decide'.*string, not object.*note"):
-            await it(run.approve(answer="maybe"))
-        assert await it(run.status()) == "waiting"
-        assert await it(run.approve(answer={"approve": True, "note": "fine"})) is True
+        with pytest.raises(BadPayload, match=r"the answer to 'decide': .*('approve'|type)"):
+            await it(run.approve(answer=answer))
+        assert await it(run.approve(answer=Verdict(approve=True, note="fine"))) is True
         assert await it(run.result()) == "fine"
+
+
+async def test_an_answer_that_fits_only_outside_fails_where_it_is_read(it):
+    """The type has the last word; the log keeps what was said."""
+
+    @workflow
+    async def decides() -> str:
+        return (await approval("decide", Verdict)).note
+
+    async with it.app(decides) as app:
+        run = await it(app.start(decides))
+        await it.becomes(run, "waiting")
+        await it(run.approve(answer={"approve": "perhaps"}))
+        with pytest.raises(RunFailed, match=r"the answer to 'decide': Expected `bool`, got `str`"):
+            await it(run.result())
+
+
+async def test_what_waits_for_a_signal_is_no_gate(it):
+    """It cannot be approved, by its name or without one."""
+
+    @workflow
+    async def waits() -> None:
+        await wait_for("go")
+
+    async with it.app(waits) as app:
+        run = await it(app.start(waits))
+        await it.becomes(run, "waiting")
+        for gate in (None, "go"):
+            with pytest.raises(NoSuchGate):
+                await it(run.approve(gate))

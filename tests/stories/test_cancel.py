@@ -10,6 +10,7 @@ from perdure import RunFailed, approval, gather, sleep, step, wait_for, workflow
 from perdure.core import commands as c
 from perdure.core.errors import NotAllowed
 from perdure.engine.asks import Do
+from tests.stories.teller import Gate
 
 
 @step
@@ -149,7 +150,7 @@ async def test_a_workflow_that_fails_while_it_cleans_up_has_failed(it, gate):
 
 async def test_when_the_grace_is_over_the_run_is_canceled_all_the_same(it, gate):
     """A step on a thread cannot be stopped; what it reports afterwards is refused."""
-    late = []
+    after = Gate()
 
     @step
     def deaf() -> str:
@@ -161,8 +162,7 @@ async def test_when_the_grace_is_over_the_run_is_canceled_all_the_same(it, gate)
         try:
             await deaf()
         except asyncio.CancelledError:
-            while not late:
-                await asyncio.sleep(0)
+            await after.passed()
             await note("not any more")
 
     async with it.app(works) as app:
@@ -170,7 +170,7 @@ async def test_when_the_grace_is_over_the_run_is_canceled_all_the_same(it, gate)
         await it.until(gate.reached)
         assert await it(run.cancel(grace="30ms")) == "cancel_requested"
         assert (await ended(it, run)).status == "canceled"
-        late.append(1)
+        after.open()
         gate.open()
         assert "note" not in steps_of(await it.all(run.events()))
 

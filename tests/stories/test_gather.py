@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from perdure import (
@@ -18,6 +16,7 @@ from perdure import (
     wait_for,
     workflow,
 )
+from tests.stories.teller import Gate
 
 
 @step
@@ -38,13 +37,14 @@ async def asks(who: str) -> str:
 
 async def test_branches_return_in_the_order_they_were_given(it):
     """Whichever is done first."""
-    turns = []
+    turns, gates = [], [Gate(), Gate(), Gate()]
 
     @step
     async def turn(n: int) -> int:
-        while len(turns) < 2 - n:
-            await asyncio.sleep(0)
+        if n < 2:
+            await gates[n + 1].passed()
         turns.append(n)
+        gates[n].open()
         return n
 
     @workflow
@@ -91,19 +91,18 @@ async def test_branches_may_have_branches(it):
     }
 
 
-async def test_a_branch_that_fails_cancels_the_others(it):
+async def test_a_branch_that_fails_cancels_the_others(it, gate):
     """Its exception is raised; what the others had begun ends, and their code may clean up."""
     cleaned = []
 
     @step
     async def fails() -> None:
-        while not cleaned:
-            await asyncio.sleep(0)
+        await gate.passed()
         raise ValueError("no")
 
     async def waits() -> None:
         try:
-            cleaned.append("begun")
+            gate.open()
             await wait_for("never")
         finally:
             cleaned.append("ended")
@@ -119,7 +118,7 @@ async def test_a_branch_that_fails_cancels_the_others(it):
         run = await it(app.start(both))
         assert await it(run.result()) == "ValueError"
         assert "step.canceled" in await it.types(run)
-    assert cleaned == ["begun", "ended"]
+    assert cleaned == ["ended"]
 
 
 async def test_a_run_whose_branch_fails_has_failed(it):

@@ -265,7 +265,7 @@ async def test_two_apps_share_the_work(lasting, gate):
 
     async with it.app(works, at_most=1) as one, it.app(works, at_most=1):
         runs = [await it(one.start(works, n)) for n in range(3)]
-        while len([r for r in await it(one.runs(status="running"))]) < 2:
+        while len(await it(one.runs(status="running"))) < 2:
             await it.a_moment()
         holders = {record.worker for record in await it(one.runs(status="running"))}
         gate.open()

@@ -149,7 +149,7 @@ async def test_a_name_that_is_no_name_is_refused(it):
         await wait_for("\n")
 
     async with it.app(waits) as app:
-        with pytest.raises(RunFailed, match="BadName: signal .* is not usable"):
+        with pytest.raises(RunFailed, match=r"BadName: signal .* is not usable"):
             await it((await it(app.start(waits))).result())
 
 

@@ -99,7 +99,8 @@ async def test_a_sleep_goes_on_where_it_was_after_a_change_of_hands(lasting, has
         assert await it(run.result()) == "after"
         events = await it.all(run.events())
     assert [event.type for event in events].count("step.waiting") == 1
-    assert [e.at for e in events if e.type == "run.wait_completed"][0] >= asleep.expires_at
+    woken = next(event.at for event in events if event.type == "run.wait_completed")
+    assert woken >= asleep.expires_at
 
 
 async def test_a_question_expires_at_its_moment(it):

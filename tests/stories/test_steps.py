@@ -101,7 +101,7 @@ async def test_pydantic_models_are_arguments_and_results_too(it):
 
 
 async def test_a_step_that_fails_is_tried_again(it):
-    """Later each time; what its other tries did stays on the log, and the workflow sees one result."""
+    """Later each time; its other tries stay on the log, and the workflow sees one result."""
     tries = []
 
     @step(retry=retry(3, on=ConnectionError, first="5ms"))

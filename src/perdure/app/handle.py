@@ -190,10 +190,8 @@ class RunHandle(Generic[R]):
         self, gate: str | None, by: str, *, answer: Any = None, note: str | None = None
     ) -> bool:
         run, asked_for = await self._run(), await self._asked_for()
-        gates = {step.id: step.name for step in run.open if step.kind == "approval"}
-        # an id that was ever asked for is that gate, open or not: a double click on the first of
-        # two gates of one name must not pass the second
-        chosen = gate if gate in asked_for else _chosen(gate, gates)
+        gates = [step.id for step in run.open if step.kind == "approval"]
+        chosen = _chosen(gate, gates, asked_for)
         if chosen is None:
             raise NoSuchGate(self.id, gate, gates)
         if note is not None:
@@ -203,19 +201,27 @@ class RunHandle(Generic[R]):
         return bool((await self._give(c.Approve(chosen, packed), by)).events)
 
     async def _asked_for(self) -> dict[str, StepWaiting]:
-        """Every wait that the run has ever opened, as it was asked for."""
+        """Every approval that the run has ever asked for, by its id."""
         return {
             event.step: event
             for entry in await self._entries(0, None)
             for event in entry.events
-            if isinstance(event, StepWaiting)
+            if isinstance(event, StepWaiting) and event.kind == "approval"
         }
 
 
-def _chosen(gate: str | None, gates: dict[str, str]) -> str | None:
-    """Return the open approval that is meant: by its name, or the only one there is."""
-    meant = [step for step, name in gates.items() if gate in (None, name)]
-    return meant[0] if len(meant) == 1 else None
+def _chosen(gate: str | None, gates: list[str], asked_for: dict[str, StepWaiting]) -> str | None:
+    """Return the approval that is meant: by its id, by its name, or the only one that is open.
+
+    One that was answered before is meant too: a second answer is late, not wrong. So a name that
+    was asked for twice means neither, or a double click on the first would pass the second.
+    """
+    if gate is None:
+        return gates[0] if len(gates) == 1 else None
+    if gate in asked_for:
+        return gate
+    named = [step for step, asked in asked_for.items() if asked.name == gate]
+    return named[0] if len(named) == 1 else None
 
 
 async def _pause(changed: asyncio.Event, seconds_: float) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.context.steps import perform
 from perdure.core.errors import NotInRun
@@ -23,6 +23,7 @@ class Scope:
     """One branch of a live run."""
 
     __slots__ = ("_counts", "live", "owner", "path")
+    is_branch: Literal[True] = True
 
     def __init__(self, live: Live, path: str, owner: asyncio.Task[Any] | None) -> None:
         self.live, self.path, self.owner = live, path, owner

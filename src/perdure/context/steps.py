@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import hashlib
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.context.memo import failure_of
 from perdure.core import commands as c
@@ -18,7 +18,7 @@ from perdure.core.errors import BadPayload, LimitExceeded
 from perdure.core.events import Failure
 from perdure.core.payload import NOTHING, fingerprint, harmless, pack, settle, unpack
 from perdure.core.states import STEP_PENDING
-from perdure.workflow import Step, inside, performed
+from perdure.workflow import Step, inside
 
 if TYPE_CHECKING:
     from perdure.context.live import Live
@@ -33,6 +33,7 @@ class Running:
     """A body that runs now: when it began, and whether its start is on record."""
 
     __slots__ = ("_run", "began_at", "call", "visible")
+    is_branch: Literal[False] = False
 
     def __init__(self, run: Run, call: c.Call, began_at: int) -> None:
         self._run, self.call, self.began_at, self.visible = run, call, began_at, False
@@ -63,8 +64,7 @@ async def perform(
         await _wait_for_backoff(scope, step_id)
     while True:
         running = live.running[step_id] = Running(live.run, call, live.surroundings.now())
-        # a step called from a step's body is a part of it: there, it is just a function
-        outside, before = inside.set(None), performed.set(running)
+        outside = inside.set(running)
         try:
             value = await (step.fn(*args, **kwargs) if step.bare else _body(step, args, kwargs))
             output = pack(value, _RESULT, step_id)
@@ -81,7 +81,6 @@ async def perform(
             await live.give(c.SucceedStep(live.token, call, running.began_at, output))
             return settle(value, output, step.returns, _RESULT, step_id)
         finally:
-            performed.reset(before)
             inside.reset(outside)
             live.running.pop(step_id, None)
 
