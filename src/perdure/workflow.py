@@ -175,7 +175,7 @@ class _StepMaker:
     def __call__(self, fn: Callable[..., Any], /) -> Any:
         if not callable(fn):
             raise BadName("step", repr(fn), "@step decorates a function; options are keywords")
-        name = checked_name(self._name or fn.__name__, "step")
+        name = checked_name(_name_of(fn) if self._name is None else self._name, "step")
         return Step(fn, name, self._policy, self._timeout_s)
 
 
@@ -238,7 +238,7 @@ class _WorkflowMaker:
         self._deadline_us = deadline_us
 
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]], /) -> Workflow[P, R]:
-        name = checked_name(self._name or str(getattr(fn, "__name__", "")), "workflow")
+        name = checked_name(_name_of(fn) if self._name is None else self._name, "workflow")
         if not inspect.iscoroutinefunction(fn):
             raise BadName(
                 "workflow", name, "a workflow is an 'async def'; put blocking code in a step"
@@ -325,6 +325,10 @@ def checked_name(name: Any, field: str) -> str:
     if not name.isprintable():
         raise BadName(field, name, "a name is made of printable characters")
     return name
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    return str(getattr(fn, "__name__", ""))
 
 
 def _hints(fn: Callable[..., Any]) -> dict[str, Any]:

@@ -204,7 +204,9 @@ def test_a_finding_comes_with_its_evidence(monkeypatch, tmp_path):
     async def a_round(folder, **asked):
         found = [Finding("it is odd", "r")] if asked["workers"] == 2 else []
         logs = {"r": log(CREATED, STARTED)}
-        return Round(asked["seed"], tally(logs, [], workers=1, stops=0, took_s=1.0), found, logs)
+        return Round(
+            asked["seed"], tally(logs, [], workers=1, left=0, stops=0, took_s=1.0), found, logs
+        )
 
     monkeypatch.setattr(chaos, "chaos_round", a_round)
     asked = ["--seed", "7", "--folder", str(tmp_path)]

@@ -14,6 +14,8 @@ from typing import Any
 
 from perdure import App
 from perdure.core.states import TERMINAL
+from perdure.stores import open_store
+from perdure.verify import verify_store
 
 PAUSE_S = 0.004
 PATIENCE_S = 10.0
@@ -24,9 +26,19 @@ class Teller:
 
     def __init__(self, colour: str, url: str) -> None:
         self.colour, self.url = colour, url
+        self._apps: list[App] = []
 
     def tell(self, story: Any) -> None:
-        """Run a story to its end."""
+        """Run a story to its end; then what it has left behind must be sound."""
+        self._tell(story)
+        for app in self._apps:
+            store = app.store if self.url == "memory://" else open_store(self.url)
+            for tenant in {app.tenant for app in self._apps}:
+                report = verify_store(store, tenant)
+                assert report.sound, report
+            store.close()
+
+    def _tell(self, story: Any) -> None:
         if self.colour == "async":
             asyncio.run(story)
             return
@@ -47,10 +59,19 @@ class Teller:
             return [each async for each in answers]
         return list(answers)
 
+    async def stream(self, answers: Any) -> Any:
+        """Have a stream, one by one."""
+        if self.colour == "async":
+            async for each in answers:
+                yield each
+        else:
+            for each in answers:
+                yield each
+
     @contextlib.asynccontextmanager
     async def app(self, *workflows: Any, **options: Any) -> Any:
         """Have an app at work."""
-        app = App(self.url, workflows, **options)
+        app = self._new(workflows, options)
         if self.colour == "async":
             async with app:
                 yield app
@@ -61,11 +82,15 @@ class Teller:
     @contextlib.contextmanager
     def idle_app(self, *workflows: Any, **options: Any) -> Any:
         """Have an app that only asks and looks."""
-        app = App(self.url, workflows, **options)
+        app = self._new(workflows, options)
         try:
             yield app
         finally:
             app.close()
+
+    def _new(self, workflows: Any, options: Any) -> App:
+        self._apps.append(App(self.url, workflows, **options))
+        return self._apps[-1]
 
     # patience
 
@@ -86,11 +111,11 @@ class Teller:
     async def becomes(self, run: Any, *statuses: str) -> str:
         """Wait until a run has one of these statuses."""
         end = time.monotonic() + PATIENCE_S
-        while (status := await self(run.status())) not in statuses:
-            late = time.monotonic() > end or (await self(run.record())).state in TERMINAL
-            assert not late, f"{status}: {await self.all(run.events())}"
+        while (record := await self(run.record())).status not in statuses:
+            late = time.monotonic() > end or record.state in TERMINAL
+            assert not late, f"{record.status}: {await self.all(run.events())}"
             await self.a_moment()
-        return status
+        return record.status
 
     async def types(self, run: Any) -> list[str]:
         """Return the types of a run's events."""

@@ -30,6 +30,7 @@ _ROWS = (
     ("kills", "kills"),
     ("  while it held runs", "kills_of_holders"),
     ("  while it was writing", "kills_while_writing"),
+    ("ended in good order, replaced", "left"),
     ("stopped past the lease", "stops"),
     ("runs acknowledged", "runs"),
     ("steps done", "steps"),

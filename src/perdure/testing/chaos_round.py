@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import random
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from perdure.app import App
 from perdure.core.events import Entry
-from perdure.core.limits import BEAT_S, LEASE_S, POLL_LONGEST_S, START_VISIBLE_AFTER_S
+from perdure.core.limits import BEAT_S, GRACE_S, LEASE_S, POLL_LONGEST_S, START_VISIBLE_AFTER_S
 from perdure.testing.chaos_checks import (
     Finding,
     Watch,
@@ -35,14 +36,28 @@ RECOVERY_S = LEASE_S / 2
 MOST_OPEN = 80
 END_S = 60.0
 Say = Callable[[str], None]
+Since: TypeAlias = Literal["birth", "claim"]
+
+
+# how likely, of what is left to choose from; since when; from and to how many seconds after that
+_WAYS: Final[tuple[tuple[float, Since, float, float], ...]] = (
+    (0.12, "birth", 0.0, 0.3),
+    (0.12, "claim", 1.2, 2.8),
+    (0.50, "claim", 0.0, 0.05),
+    (1.00, "claim", 0.0, 0.4),
+)
 
 
 class Moment(NamedTuple):
-    """When to kill: so long after the worker's birth, or after it first claimed something."""
+    """When to kill: so long after the worker's birth, or after it first claimed something.
 
-    since: Literal["birth", "claim"]
+    `both`: all of them; `after_leave`: another one is told to end in good order just before.
+    """
+
+    since: Since
     delay_s: float
     both: bool
+    after_leave: bool
 
 
 class Round(NamedTuple):
@@ -66,15 +81,12 @@ def plan(seed: int, kills: int, workers: int) -> list[Moment]:
     while left > 0:
         both = workers > 1 and left >= workers and chance.random() < 0.1
         left -= workers if both else 1
-        way = chance.random()
-        if way < 0.12:
-            moments.append(Moment("birth", chance.uniform(0.0, 0.3), both))
-        elif way < 0.5:
-            moments.append(Moment("claim", chance.uniform(0.0, 0.05), both))
-        elif way < 0.88:
-            moments.append(Moment("claim", chance.uniform(0.0, 0.4), both))
-        else:
-            moments.append(Moment("claim", chance.uniform(1.2, 2.8), both))
+        after_leave = chance.random() < 0.06
+        for share, since, first_s, last_s in _WAYS:
+            if chance.random() < share:
+                delay_s = chance.uniform(first_s, last_s)
+                moments.append(Moment(since, delay_s, both, after_leave))
+                break
     return moments
 
 
@@ -130,6 +142,9 @@ class Chaos:
     async def kill_all(self, moments: list[Moment]) -> None:
         """Kill at each of the moments, and hire somebody new."""
         for moment in moments:
+            if moment.after_leave:
+                self.crew.let_go(self.crew.hands[0])
+                self.crew.hire()
             victim = self.crew.hands[0]
             if moment.since == "birth":
                 await asyncio.sleep(max(0.0, victim.born_at + moment.delay_s - time.monotonic()))
@@ -206,14 +221,14 @@ class Chaos:
             await self.traffic.look()
             if not busy and not self.traffic.open and not self._dead_are_listed():
                 break
-        for hand in self.crew.hands:
-            hand.ask_to_end()
-        await _until(lambda: all(hand.ended() is not None for hand in self.crew.hands), END_S)
-        bad = [hand for hand in self.crew.hands if hand.ended() != 0]
-        self.findings += [Finding(f"a worker ended with {hand.ended()}") for hand in bad]
+        for hand in list(self.crew.hands):
+            self.crew.let_go(hand)
+        await _until(self.crew.all_left, GRACE_S + POLL_LONGEST_S)
+        bad = [it for it in map(Hand.ended, self.crew.leaving) if it not in {0, -signal.SIGTERM}]
+        self.findings += [Finding(f"a worker that was asked to end ended with {it}") for it in bad]
 
     def _dead_are_listed(self) -> bool:
-        alive = {hand.pid for hand in self.crew.hands}
+        alive = {hand.pid for hand in (*self.crew.hands, *self.crew.leaving)}
         return any(worker.pid not in alive for worker in self.app.store.workers())
 
     def reckon(self, took_s: float) -> Round:
@@ -231,7 +246,12 @@ class Chaos:
             logs[promise.run] = store.entries(tenant, promise.run)
             found += check_log(promise.run, logs[promise.run])
         figures = tally(
-            logs, self.kills, workers=self.workers, stops=len(self.stopped), took_s=took_s
+            logs,
+            self.kills,
+            workers=self.workers,
+            left=len(self.crew.leaving) - self.workers,
+            stops=len(self.stopped),
+            took_s=took_s,
         )
         found += check_marks(self.crew.marks, self.stopped)
         found += check_returned(self.crew.marks, logs)

@@ -53,7 +53,7 @@ class Hand:
         self._process.send_signal(signal.SIGCONT)
 
     def ask_to_end(self) -> None:
-        """Ask it to give back what it holds and leave."""
+        """Ask it to end in good order."""
         self._process.terminate()
 
     def ended(self) -> int | None:
@@ -78,6 +78,7 @@ class Crew:
         self._marks.touch()
         self._read_to = 0
         self.hands: list[Hand] = []
+        self.leaving: list[Hand] = []
         self.marks: list[Mark] = []
         self.claims: dict[int, int] = {}
 
@@ -93,6 +94,16 @@ class Crew:
         hand.kill()
         self.hands.remove(hand)
         return writing
+
+    def let_go(self, hand: Hand) -> None:
+        """Ask one to give back what it holds and to end."""
+        hand.ask_to_end()
+        self.hands.remove(hand)
+        self.leaving.append(hand)
+
+    def all_left(self) -> bool:
+        """Say whether all that were asked to end have done so."""
+        return all(hand.ended() is not None for hand in self.leaving)
 
     def is_writing(self, hand: Hand) -> bool:
         """Say whether a worker has the right to write, or stands first in line for it."""
@@ -122,8 +133,8 @@ class Crew:
 
     def disband(self) -> None:
         """Kill everybody who is left."""
-        while self.hands:
-            self.hands.pop().kill()
+        for hand in (*self.hands, *self.leaving):
+            hand.kill()
 
 
 def _holder_of(path: str) -> int | None:

@@ -19,6 +19,7 @@ class Tally(msgspec.Struct, frozen=True):
     kills: int
     kills_while_writing: int
     kills_of_holders: int
+    left: int
     stops: int
     runs: int
     steps: int
@@ -35,6 +36,7 @@ def tally(
     kills: Sequence[Kill],
     *,
     workers: int,
+    left: int,
     stops: int,
     took_s: float,
 ) -> Tally:
@@ -50,6 +52,7 @@ def tally(
         kills=len(kills),
         kills_while_writing=sum(kill.writing for kill in kills),
         kills_of_holders=sum(not holders.isdisjoint(kill.workers) for kill in kills),
+        left=left,
         stops=stops,
         runs=len(logs),
         steps=sum(isinstance(event, e.StepSucceeded) for event in events),
