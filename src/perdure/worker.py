@@ -20,7 +20,7 @@ from typing import Any
 from perdure.context import Live, Scope
 from perdure.context.steps import Running, failure_from
 from perdure.core import commands as c
-from perdure.core.errors import Closed, Gone, Refused
+from perdure.core.errors import Closed, Gone, Refused, StoreError
 from perdure.core.events import Entry, Failure
 from perdure.core.limits import (
     BEAT_S,
@@ -28,12 +28,14 @@ from perdure.core.limits import (
     GRACE_S,
     LEASE_S,
     LOOP_STALL_S,
+    POLL_LONGEST_S,
+    POLL_SHORTEST_S,
     START_VISIBLE_AFTER_S,
 )
 from perdure.core.payload import digest, harmless, pack
 from perdure.core.run import Run
 from perdure.engine import Writer
-from perdure.engine.asks import Beat, Claimed, Leave, Take
+from perdure.engine.asks import Beat, Claimed, Do, Leave, Take
 from perdure.loop import Loop
 from perdure.store import Worker as Registration
 from perdure.workflow import Registry, inside
@@ -236,6 +238,8 @@ class Worker:
                 del self._lives[live.run.id]
             if live.task is not None:
                 self._tasks.discard(live.task)
+            if live.in_doubt:
+                self._spawn(self._give_back(live))
             self._claims.wake()
 
     async def _run_workflow(self, live: Live, payload: Any) -> None:
@@ -288,6 +292,21 @@ class Worker:
         except Refused as refusal:
             _log.warning("run %s could not be given back: %s", live.run.id, harmless(str(refusal)))
         live.vanish()
+
+    async def _give_back(self, live: Live) -> None:
+        """Give back a run that is held and not run, as soon as the store takes anything."""
+        run, pause_s = live.run, POLL_SHORTEST_S
+        release = c.Release(live.token, "the store failed")
+        while not self._draining:
+            try:
+                await self._writer.ask(Do(run.tenant, run.id, release, live.worker))
+            except StoreError:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, POLL_LONGEST_S)
+            except (Refused, Closed):
+                return  # it is not held under this claim any more, or the app is closed
+            else:
+                return
 
     # long steps
 

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import sqlite3
 
 import pytest
 
@@ -198,6 +199,57 @@ def test_branches_that_are_gone_are_gone_in_silence(world, caplog):
 async def later():
     await asyncio.sleep(0)
     return await approval("one", bool)
+
+
+# A store that fails for a while
+
+
+def test_a_run_outlives_a_store_that_fails(tmp_path, monkeypatch):
+    """Its worker puts it down, gives it back as soon as the store takes that, and it runs again.
+
+    When neither a step's result nor the run's failure could be written, the run stayed held for
+    ever by a worker that lived and did not run it.
+    """
+    refusals, write = [], SqliteGroup.write
+
+    def fails_three_times(group, changes):
+        if changes.log and 0 < len(refusals) <= 3:
+            refusals.append("full")
+            raise sqlite3.OperationalError("database or disk is full")
+        write(group, changes)
+
+    @step
+    async def fills_the_disk():
+        if not refusals:
+            refusals.append("about to be full")
+
+    @workflow
+    async def careful():
+        await fills_the_disk()
+        return "done"
+
+    monkeypatch.setattr(SqliteGroup, "write", fails_three_times)
+    with App(f"sqlite:///{tmp_path}/runs.db", workflows=[careful]) as app:
+        assert app.start(careful).wait().result(within="10s").wait() == "done"
+    assert len(refusals) == 4
+
+
+def test_a_log_that_cannot_be_read_is_no_memory(world):
+    """A run whose past is not known is given back, and does not begin from the start."""
+
+    async def scene():
+        taken = Taken(world)
+        taken.live.task = None
+        taken.live._log = unreadable
+        await taken.live.remember()
+        assert taken.live.gone
+        assert taken.live.in_doubt
+
+    asyncio.run(scene())
+
+
+async def unreadable(after):
+    raise StoreError("the disk does not answer")
 
 
 # Speaking to a run that another process holds

@@ -1,6 +1,9 @@
 """Kill workers and prove that nothing was lost: the short form of `./run chaos`."""
 
 import asyncio
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -56,8 +59,12 @@ def test_no_worker_outlives_who_started_it(tmp_path, stopped):
         assert controller.stdout.readline() == "ready\n"
         assert not store.lives.is_dead(worker.worker)
         controller.kill()
-    until(lambda: store.lives.is_dead(worker.worker))
-    store.close()
+    try:
+        until(lambda: store.lives.is_dead(worker.worker))
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(worker.pid, signal.SIGKILL)
+        store.close()
 
 
 def until(true, within_s=10.0):

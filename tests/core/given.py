@@ -17,7 +17,7 @@ from perdure import profiles
 from perdure.core import commands as c
 from perdure.core import events as e
 from perdure.core.decide import WHERE, decide
-from perdure.core.errors import LostLease, NotAllowed, Refused, Unlawful, Unsound
+from perdure.core.errors import LimitExceeded, LostLease, NotAllowed, Refused, Unlawful, Unsound
 from perdure.core.law import assert_sound, evolve, fold
 from perdure.core.profile import Profile
 from perdure.core.run import Run, unborn
@@ -126,6 +126,10 @@ def is_lawful_or_refused(run: Run, events: list[e.AnyEvent]) -> None:
 
 def says_what_it_is_about(refusal: Refused, run: Run) -> None:
     """A refusal names the run, its state, and what is possible or what stands in the way."""
+    if isinstance(refusal, LimitExceeded):
+        assert refusal.asked > refusal.allowed
+        assert refusal.limit in str(refusal)
+        return
     assert run.id in str(refusal)
     match refusal:
         case NotAllowed():

@@ -9,7 +9,7 @@ from perdure.core import commands as c
 from perdure.core import events as e
 from perdure.core.decide import decide
 from perdure.core.errors import LimitExceeded, NotAllowed, Unlawful
-from perdure.core.limits import OPEN_STEPS
+from perdure.core.limits import EVENTS_OF_A_RUN, OPEN_STEPS
 from perdure.core.run import OpenStep
 from tests.core.given import NOW, ONE, OOPS, T0, S, call, given, in_state, owned, running
 
@@ -159,3 +159,18 @@ def test_a_run_that_is_asked_to_stop_opens_no_wait(command):
     with pytest.raises(NotAllowed) as refused:
         given(in_state("cancel_requested")).when(command)
     assert "ConfirmCancel" in refused.value.allowed
+
+
+@pytest.mark.parametrize(
+    "command",
+    [c.StartStep(1, call(), NOW), c.OpenWait(1, c.Wait("go", "signal", "go"))],
+    ids=lambda it: type(it).__name__,
+)
+def test_the_events_of_a_run_have_a_limit(command):
+    """A loop without end begins nothing more; what is open may end, and the run may finish."""
+    full = replace(running(BEGUN), version=EVENTS_OF_A_RUN)
+    other = replace(command, call=call("b")) if isinstance(command, c.StartStep) else command
+    with pytest.raises(LimitExceeded, match=f"events of a run is {EVENTS_OF_A_RUN}"):
+        decide(full, other, NOW)
+    assert given(full).when(c.SucceedStep(1, call(), NOW, ONE)).types == ["step.succeeded"]
+    assert given(full).when(c.Finish(1, ONE)).run.over

@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure.core import commands as c
 from perdure.core.errors import LostLease, NoSuchRun, NotAllowed, RunExists
 from perdure.engine.asks import Do, Done, Outcome, Started, Take
-from tests.engine.world import ONE, S, T, signal, succeed
+from tests.engine.world import ONE, S, T, finish, signal, succeed
 
 
 def accepted(outcomes: list[Outcome]) -> list[bool]:
@@ -123,7 +123,7 @@ def test_the_outcome_is_stored_with_the_end_and_only_with_it(world):
     late = Do(T, run.id, c.Finish(run.token + 1, ONE), "W", output=ONE)
     assert isinstance(world.door.commit([late])[0].error, LostLease)
     assert world.store.payloads(T, run.id).result is None
-    world.do(run.id, c.Finish(run.token, ONE), output=ONE)
+    world.do(run.id, finish(run))
     assert bytes(world.store.payloads(T, run.id).result) == b"1"
 
 
@@ -146,7 +146,7 @@ def test_the_same_world_gives_the_same_answers(world, tmp_path):
     for each in (world, World(MemoryStore(), Clock())):
         run = each.held("W", run_id="run-0001")
         each.step(run, "a")
-        each.do(run.id, c.Finish(run.token, ONE), output=ONE)
+        each.do(run.id, finish(run))
         logs.append(each.store.entries(T, "run-0001"))
     assert logs[0] == logs[1]
 

@@ -9,7 +9,7 @@ from perdure.core import commands as c
 from perdure.core.events import Failure
 from perdure.core.limits import TAIL_BYTES, TAIL_ROWS
 from perdure.engine.asks import Do
-from tests.engine.world import T, signal, succeed
+from tests.engine.world import T, asks, finish, signal, succeed
 
 
 def written(world) -> tuple[int, int]:
@@ -65,7 +65,7 @@ def test_a_heavy_tail_is_folded_in_earlier(world):
 HEADS = {
     "suspended": lambda run: c.Suspend(run.token, ("go",), c.Wait("go", "signal", "go")),
     "released": lambda run: c.Release(run.token),
-    "finished": lambda run: c.Finish(run.token, msgspec.Raw(b"1")),
+    "finished": finish,
     "failed": lambda run: c.Fail(run.token, Failure("OOPS")),
 }
 
@@ -95,9 +95,8 @@ def test_a_group_of_steps_and_an_end_is_one_row(world):
     """What was log-only a moment ago is carried by the end."""
     run = world.held("W")
     world.step(run, "first")
-    asks = [Do(T, run.id, succeed(run, f"s{n}"), "W") for n in range(3)]
-    finish = Do(T, run.id, c.Finish(run.token, msgspec.Raw(b"1")), "W")
-    world.door.commit([*asks, finish])
+    reports = [Do(T, run.id, succeed(run, f"s{n}"), "W") for n in range(3)]
+    world.door.commit([*reports, asks(run.id, finish(run))])
     assert written(world) == (1, 4)
 
 

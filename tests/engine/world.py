@@ -111,8 +111,8 @@ class World:
         run_id = self.started(**said)
         return next(it.run for it in self.claims(worker) if it.run.id == run_id)
 
-    def do(self, run_id: str, command: c.Command, **said: Any) -> Done:
-        return self.door.call(Do(T, run_id, command, "me", **said))
+    def do(self, run_id: str, command: c.Command) -> Done:
+        return self.door.call(asks(run_id, command))
 
     def step(self, run: Run, name: str, output: msgspec.Raw = ONE) -> Done:
         return self.do(run.id, succeed(run, name, output))
@@ -133,6 +133,18 @@ class World:
 def succeed(run: Run, name: str, output: msgspec.Raw = ONE) -> c.SucceedStep:
     """Return the report of a short step by the run's holder."""
     return c.SucceedStep(run.token, c.Call(name), run.updated_at, output)
+
+
+def asks(run_id: str, command: c.Command) -> Do:
+    """Return the ask of a command, with the payload that an end brings for its run's data."""
+    output = command.output if isinstance(command, c.Finish) else None
+    error = pack(command.error, "the error") if isinstance(command, c.Fail) else None
+    return Do(T, run_id, command, "me", None, output, error)
+
+
+def finish(run: Run) -> c.Finish:
+    """Return the report of a workflow that has returned."""
+    return c.Finish(run.token, ONE, digest(ONE))
 
 
 def signal(run_id: str, name: str = "go", key: str | None = None) -> Do:

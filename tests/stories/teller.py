@@ -14,6 +14,7 @@ from typing import Any
 
 from perdure import App
 from perdure.core.states import TERMINAL
+from perdure.engine import REAL, Surroundings
 from perdure.stores import open_store
 from perdure.verify import verify_store
 
@@ -108,18 +109,41 @@ class Teller:
             assert time.monotonic() < end, "waited in vain"
             await self.a_moment()
 
-    async def becomes(self, run: Any, *statuses: str) -> str:
-        """Wait until a run has one of these statuses."""
+    async def sees(self, ask: Any, holds: Any) -> Any:
+        """Ask again until the answer is as it should be."""
         end = time.monotonic() + PATIENCE_S
-        while (record := await self(run.record())).status not in statuses:
-            late = time.monotonic() > end or record.state in TERMINAL
-            assert not late, f"{record.status}: {await self.all(run.events())}"
+        while not holds(answer := await self(ask())):
+            assert time.monotonic() < end, answer
             await self.a_moment()
-        return record.status
+        return answer
+
+    async def becomes(self, run: Any, *statuses: str) -> None:
+        """Wait until a run has one of these statuses."""
+        over = {*TERMINAL, *statuses}
+        record = await self.sees(run.record, lambda it: it.status in over or it.state in over)
+        assert record.status in statuses, await self.all(run.events())
 
     async def types(self, run: Any) -> list[str]:
         """Return the types of a run's events."""
         return [event.type for event in await self.all(run.events())]
+
+
+class Clock:
+    """The real time, and what the story adds to it."""
+
+    def __init__(self) -> None:
+        self._later_s = 0.0
+
+    def surroundings(self) -> Surroundings:
+        return Surroundings(
+            lambda: REAL.now() + int(self._later_s * 1_000_000),
+            lambda: REAL.monotonic() + self._later_s,
+            REAL.entropy,
+        )
+
+    def passes(self, seconds: float) -> None:
+        """Let time pass, all at once."""
+        self._later_s += seconds
 
 
 class Gate:

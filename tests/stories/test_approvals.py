@@ -151,8 +151,7 @@ async def test_a_double_click_does_not_pass_the_next_gate(it):
         run = await it(app.start(asks_twice))
         await it.becomes(run, "waiting")
         assert await it(run.approve("go on", True)) is True
-        while [s.id for s in (await it(run.record())).steps] != ["go on#2"]:
-            await it.a_moment()
+        await it.sees(run.record, lambda now: [s.id for s in now.steps] == ["go on#2"])
         assert await it(run.approve("go on", False)) is False
         assert await it(run.approve("go on#2", False)) is True
         assert await it(run.result()) == [True, False]
@@ -179,8 +178,7 @@ async def test_a_gate_of_a_name_with_signs_is_found_by_its_name(it):
         run = await it(app.start(odd))
         await it.becomes(run, "waiting")
         assert await it(run.approve("50% / #1")) is True
-        while [s.id for s in (await it(run.record())).steps] != ["50%25 %2F %231#2"]:
-            await it.a_moment()
+        await it.sees(run.record, lambda now: [s.id for s in now.steps] == ["50%25 %2F %231#2"])
         with pytest.raises(NoSuchGate):
             await it(run.approve("50% / #1"))
         (asked,) = (await it(run.explain())).awaits

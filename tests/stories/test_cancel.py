@@ -259,8 +259,7 @@ async def test_every_branch_of_a_run_is_told(it):
 
     async with it.app(works) as app:
         run = await it(app.start(works))
-        while len((await it(run.record())).steps) < 2:
-            await it.a_moment()
+        await it.sees(run.record, lambda now: len(now.steps) == 2)
         await it(run.cancel())
         assert (await ended(it, run)).status == "canceled"
     assert sorted(cleaned) == ["a", "b"]

@@ -9,6 +9,7 @@ from perdure.core import commands as c
 from perdure.core.errors import LostLease
 from perdure.engine.asks import Beat, Do, Sweep
 from perdure.store import Worker
+from tests.stories.teller import Clock
 
 BODIES: list[str] = []
 
@@ -131,11 +132,11 @@ async def test_a_body_that_does_not_end_is_given_back_with_its_run(lasting, gate
         assert (await it(run.record())).losses == 0
 
 
-async def test_a_retry_that_is_due_later_is_tried_by_whoever_is_there_then(lasting, hasty, bodies):
-    """The failures were counted, and the moment was fixed, when the step failed."""
-    it = lasting
+async def test_a_retry_that_is_due_later_is_tried_by_whoever_is_there_then(lasting, bodies):
+    """The failure was counted, and the moment was fixed, when the step failed."""
+    it, clock = lasting, Clock()
 
-    @step(retry=retry(3, first="100ms", factor=1.0, jitter=0.0))
+    @step(retry=retry(3, first="1h", jitter=0.0))
     async def flaky() -> int:
         BODIES.append("try")
         if len(BODIES) < 2:
@@ -146,13 +147,13 @@ async def test_a_retry_that_is_due_later_is_tried_by_whoever_is_there_then(lasti
     async def one() -> int:
         return await flaky()
 
-    async with it.app(one) as app:
+    async with it.app(one, surroundings=clock.surroundings()) as app:
         run = await it(app.start(one))
-        await it.becomes(run, "queued")
-        await it.until(lambda: bodies)
-        while not (await it(run.record())).steps:
-            await it.a_moment()
-    async with it.app(one) as app:
+        record = await it.sees(run.record, lambda now: now.steps and not now.worker)
+        assert record.claim_at == record.steps[0].next_run_at
+        assert (record.status, record.steps[0].failures) == ("queued", 1)
+    clock.passes(3600)
+    async with it.app(one, surroundings=clock.surroundings()) as app:
         run = await it(app.get(run.id))
         assert await it(run.result()) == 2
         tried = [e.event for e in await it.all(run.events()) if e.type == "step.started"]
@@ -265,9 +266,8 @@ async def test_two_apps_share_the_work(lasting, gate):
 
     async with it.app(works, at_most=1) as one, it.app(works, at_most=1):
         runs = [await it(one.start(works, n)) for n in range(3)]
-        while len(await it(one.runs(status="running"))) < 2:
-            await it.a_moment()
-        holders = {record.worker for record in await it(one.runs(status="running"))}
+        held = await it.sees(lambda: one.runs(status="running"), lambda now: len(now) == 2)
+        holders = {record.worker for record in held}
         gate.open()
         assert [await it(run.result()) for run in runs] == [0, 1, 2]
     assert len(holders) == 2

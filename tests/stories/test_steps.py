@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from perdure import RunFailed, StepFailed, gather, retry, step, workflow
+from perdure import RunFailed, StepFailed, gather, retry, step, wait_for, workflow
 from perdure.core.limits import PAYLOAD_BYTES
 
 
@@ -388,3 +388,32 @@ async def test_branches_with_steps_go_into_gather(it):
     assert {e.event.step for e in record if e.type == "step.succeeded"} == {
         f"gather[{n}]/{name}" for n in (0, 1) for name in ("double", "double#2")
     }
+
+
+async def test_a_run_that_never_ends_meets_a_limit(it, monkeypatch):
+    """A loop that forgot to stop is told by name, instead of filling the disk."""
+    monkeypatch.setattr("perdure.core.decide.EVENTS_OF_A_RUN", 30)
+
+    @workflow
+    async def loops() -> None:
+        while True:
+            await double(1)
+
+    async with it.app(loops) as app:
+        run = await it(app.start(loops))
+        with pytest.raises(RunFailed, match="LimitExceeded: events of a run is 30; this would be"):
+            await it(run.result())
+
+
+async def test_branches_have_a_limit(it, monkeypatch):
+    """So many steps and waits may be open at once; the refusal names the one too many."""
+    monkeypatch.setattr("perdure.core.decide.OPEN_STEPS", 3)
+
+    @workflow
+    async def wide() -> None:
+        await gather(*[wait_for(f"signal {n}") for n in range(9)])
+
+    async with it.app(wide) as app:
+        run = await it(app.start(wide))
+        with pytest.raises(RunFailed, match=r"open steps of a run is 3; this would be 4 \(gather"):
+            await it(run.result())

@@ -8,6 +8,7 @@ that no `finally` and no `except` of the workflow acts because of it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ import msgspec
 
 from perdure.context.memo import Memo, Remembered
 from perdure.core import commands as c
-from perdure.core.errors import Gone, LostLease, NoSuchRun, NotAllowed
+from perdure.core.errors import Gone, LostLease, NoSuchRun, NotAllowed, StoreError
 from perdure.core.events import Entry
 from perdure.core.limits import WAIT_IN_MEMORY_S
 from perdure.core.run import Run
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 AskDoor = Callable[[Do, asyncio.AbstractEventLoop], Awaitable[Done]]
 ReadLog = Callable[[int], Awaitable[list[Entry]]]
+_log = logging.getLogger("perdure.run")
 
 
 class Live:
@@ -43,6 +45,8 @@ class Live:
         # asked to stop, and its workflow was told
         self.asked = False
         self.gone = self.draining = False
+        # the store failed: the run may still be held under this claim, and nobody runs it
+        self.in_doubt = False
         # the bodies that run now; the worker looks through them to record starts
         self.running: dict[str, Running] = {}
         # branches that are blocked, by the step that blocks them
@@ -86,6 +90,9 @@ class Live:
         except (LostLease, NoSuchRun):
             self.vanish()
             raise Gone from None
+        except StoreError as failure:
+            self._lose_track(failure)
+            raise Gone from None
         self._take_in(done)
         return done
 
@@ -102,6 +109,12 @@ class Live:
             memo.seen = run.version
         if run.state == CANCEL_REQUESTED and not self.draining:
             self.ask_to_stop()
+
+    def _lose_track(self, failure: StoreError) -> None:
+        """What is on record is unknown: this copy cannot go on, though the run can."""
+        _log.warning("run %s is put down and will be given back: %s", self.run.id, failure)
+        self.in_doubt = True
+        self.vanish()
 
     # being told
 
@@ -127,7 +140,12 @@ class Live:
     async def _read_on(self) -> None:
         while not self.gone:
             before = self.memo.seen
-            for step in self.memo.read(await self._log(before)):
+            try:
+                entries = await self._log(before)
+            except StoreError as failure:
+                self._lose_track(failure)
+                return
+            for step in self.memo.read(entries):
                 self._settle(step)
             if self.memo.seen >= self.run.version:
                 return

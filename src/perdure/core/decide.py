@@ -119,6 +119,8 @@ def _claim(run: Run, command: c.Claim, now: int) -> Events:
 def _begin(run: Run, call: c.Call, began_at: int, now: int) -> Events:
     """The start of a step, unless this owner has recorded it already."""
     step = run.step(call.id)
+    if step is not None and step.state == STEP_RUNNING and step.token == run.token:
+        return []
     if run.version >= EVENTS_OF_A_RUN:
         raise LimitExceeded("events of a run", EVENTS_OF_A_RUN, run.version + 1, call.id)
     if step is None:
@@ -127,10 +129,8 @@ def _begin(run: Run, call: c.Call, began_at: int, now: int) -> Events:
         attempts = 1
     elif step.state != STEP_RUNNING:
         attempts = step.attempts + 1
-    elif step.token != run.token:
-        return [e.StepReclaimed(now, call.id, began_at, step.attempts + 1, call.digest)]
     else:
-        return []
+        return [e.StepReclaimed(now, call.id, began_at, step.attempts + 1, call.digest)]
     return [
         e.StepStarted(
             now, call.id, began_at, attempts, call.digest, call.max_attempts, call.timeout

@@ -244,6 +244,8 @@ class Work:
 
     def _tick(self, key: RunKey, command: c.Tick) -> int:
         seat = self.seats[key]
+        if seat.run.over:
+            return 0  # an ask before this one, in the same group, has ended it
         try:
             events = decide(seat.run, command, self.now)
             if events:

@@ -242,7 +242,9 @@ class SqliteGroup:
             self._db.execute(_SQL["claimable"], (queue, workflow, rank, now, limit))
             for workflow in workflows
         ]
-        rows = islice(merge(*cursors, key=lambda row: (row[13], row[1])), limit)
+        rows: Iterable[Any] = cursors[0]  # nearly always there is one, and its query is ordered
+        if len(cursors) > 1:
+            rows = islice(merge(*cursors, key=lambda row: (row[13], row[1])), limit)
         return (Claimable(read_run(row), _raw(row[19])) for row in rows)
 
     def due(self, now: int, limit: int) -> list[RunKey]:

@@ -196,7 +196,7 @@ class Chaos:
                 await asyncio.sleep(self.traffic.chance.uniform(0.0, LOOK_S))
                 names = self._names_of(hand)
                 hand.pause()
-                await asyncio.sleep(LOOK_S)  # until all its threads stand still
+                await asyncio.sleep(LOOK_S)  # until somebody has looked what it holds
                 held = [run for run in self.traffic.open.values() if run.worker in names]
                 if held and not self.crew.is_writing(hand):
                     return hand, names

@@ -45,8 +45,9 @@ class Hand:
         self._bury()
 
     def pause(self) -> None:
-        """Stop it where it stands."""
+        """Stop it where it stands; return when it does."""
         self._process.send_signal(signal.SIGSTOP)
+        os.waitpid(self.pid, os.WUNTRACED)
 
     def resume(self) -> None:
         """Let it go on as if nothing had happened."""
