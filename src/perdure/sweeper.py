@@ -19,8 +19,6 @@ class Sweeper:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._loop = Loop("sweeper", self._sweep)
-        # the worker in whose name it looks around: one does not find oneself dead
-        self.worker = ""
 
     async def run(self) -> None:
         """Sweep until stopped."""
@@ -37,7 +35,8 @@ class Sweeper:
             self._loop.wake_within((run.due_at - now) / 1_000_000)
 
     async def _sweep(self) -> bool:
-        swept: Swept = await self._writer.ask(Sweep(self.worker, CLAIM_RUNS))
+        # in nobody's name: a worker of this process whose lease is past is as lost as any other
+        swept: Swept = await self._writer.ask(Sweep("", CLAIM_RUNS))
         for worker in swept.lost:
             _log.warning("worker %s is gone; its runs are free again", worker)
         return swept.ticked > 0

@@ -20,7 +20,15 @@ from typing import Any
 from perdure.context import Live, Scope
 from perdure.context.steps import Running, failure_from
 from perdure.core import commands as c
-from perdure.core.errors import Closed, Gone, Refused, StoreError
+from perdure.core.errors import (
+    Closed,
+    Gone,
+    LostLease,
+    NoSuchRun,
+    NotAllowed,
+    PerdureError,
+    Refused,
+)
 from perdure.core.events import Entry, Failure
 from perdure.core.limits import (
     BEAT_S,
@@ -37,6 +45,7 @@ from perdure.core.run import Run
 from perdure.engine import Writer
 from perdure.engine.asks import Beat, Claimed, Do, Leave, Take
 from perdure.loop import Loop
+from perdure.store import RunKey
 from perdure.store import Worker as Registration
 from perdure.workflow import Registry, inside
 
@@ -64,9 +73,9 @@ class Worker:
         self._writer, self._door, self._registry = writer, writer.door, registry
         self._queue, self._at_most, self._name = queue, at_most, name
         self._workflows = registry.names(queue)
-        self._lives: dict[str, Live] = {}
+        self._lives: dict[RunKey, Live] = {}
         # while a claim is on its way: what was said meanwhile of runs that are not in hand yet
-        self._early: dict[str, Run] | None = None
+        self._early: dict[RunKey, Run] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._claims = Loop(f"worker {name}", self._claim)
         self._starts = Loop(f"starts of {name}", self._record_starts)
@@ -77,10 +86,13 @@ class Worker:
 
     # the life of a worker
 
-    async def run(self) -> None:
-        """Register and work until drained; return when nothing is in hand any more."""
+    async def register(self) -> None:
+        """Make the worker known; without that it could claim nothing."""
         self._turned_at = self._door.surroundings.monotonic()
         await asyncio.to_thread(self._register)
+
+    async def run(self) -> None:
+        """Work until drained; return when nothing is in hand any more."""
         beats = threading.Thread(
             target=self._beat, args=(asyncio.get_running_loop(),), name="perdure-beat", daemon=True
         )
@@ -126,23 +138,25 @@ class Worker:
 
     def hear(self, run: Run) -> None:
         """Somebody other than its holder has spoken to a run."""
-        live = self._lives.get(run.id)
+        key = (run.tenant, run.id)
+        live = self._lives.get(key)
         if live is not None:
             live.hear(run)
         elif self._early is not None:
-            self._early[run.id] = run
+            self._early[key] = run
 
     # the lease
 
     def _register(self) -> None:
-        self.id = self._door.surroundings.new_id()
-        self._door.store.hold(self.id)
-        self._writer.call(Beat(self._registration()))
+        worker = self._door.surroundings.new_id()
+        self._door.store.hold(worker)
+        self._writer.call(Beat(self._registration(worker)))
+        self.id = worker
 
-    def _registration(self) -> Registration:
+    def _registration(self, worker: str) -> Registration:
         now = self._door.surroundings.now()
         until = now + int(LEASE_S * 1_000_000)
-        return Registration(self.id, self._name, socket.gethostname(), os.getpid(), now, until)
+        return Registration(worker, self._name, socket.gethostname(), os.getpid(), now, until)
 
     def _beat(self, loop: asyncio.AbstractEventLoop) -> None:
         while not self._stop_beating.wait(BEAT_S):
@@ -161,19 +175,25 @@ class Worker:
                 _log.exception("worker %s could not renew its lease; it tries again", self.id)
 
     def _renew(self, loop: asyncio.AbstractEventLoop) -> None:
-        if self._writer.call(Beat(self._registration())):
+        if not self.id:
+            self._register()
+            return
+        if self._writer.call(Beat(self._registration(self.id))):
             return
         _log.error("worker %s was found dead; it drops what it holds", self.id)
         self._writer.call(Leave(self.id))
-        self._register()
-        loop.call_soon_threadsafe(self._lost_everything)
+        lost = self.id
+        self.id = ""  # nothing is claimed under it, nor under none
+        loop.call_soon_threadsafe(self._lost_everything, lost)
 
-    def _lost_everything(self) -> None:
+    def _lost_everything(self, worker: str) -> None:
         for live in list(self._lives.values()):
-            if live.worker != self.id:
+            if live.worker == worker:
                 live.vanish()
 
     async def _leave(self) -> None:
+        if not self.id:
+            return
         try:
             await self._writer.ask(Leave(self.id))
         except Closed:
@@ -183,7 +203,7 @@ class Worker:
 
     async def _claim(self) -> bool:
         free = self._at_most - len(self._lives)
-        if free <= 0 or not self._workflows:
+        if free <= 0 or not self._workflows or not self.id:
             return False
         limit = min(free, CLAIM_RUNS)
         early = self._early = {}
@@ -194,7 +214,7 @@ class Worker:
         finally:
             self._early = None
         for each in claimed:
-            self._take_up(each, early.get(each.run.id))
+            self._take_up(each, early.get((each.run.tenant, each.run.id)))
         return len(claimed) == limit
 
     def _take_up(self, claimed: Claimed, said: Run | None) -> None:
@@ -202,7 +222,7 @@ class Worker:
         run = claimed.run
         live = Live(run, self._writer.ask, self._reader_of(run), self._door.surroundings)
         live.draining = self._draining  # told to stop while the claim was on its way
-        self._lives[run.id] = live
+        self._lives[run.tenant, run.id] = live
         live.task = live.loop.create_task(self._live_through(live, claimed.input))
         self._tasks.add(live.task)
         if said is not None and said.version > run.version:
@@ -233,9 +253,14 @@ class Worker:
         except asyncio.CancelledError:
             if not (live.gone or live.draining):
                 raise
+        except Exception:
+            _log.exception("run %s could not be reported on; it will be given back", live.run.id)
+            live.in_doubt = True
+            live.vanish()
         finally:
-            if self._lives.get(live.run.id) is live:
-                del self._lives[live.run.id]
+            key = (live.run.tenant, live.run.id)
+            if self._lives.get(key) is live:
+                del self._lives[key]
             if live.task is not None:
                 self._tasks.discard(live.task)
             if live.in_doubt:
@@ -252,7 +277,9 @@ class Worker:
             result = pack(await workflow.fn(**arguments), f"the result of '{workflow.name}'")
         except asyncio.CancelledError:
             await self._canceled(live)
-        except Exception as error:
+        except (Gone, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # also what is no Exception: it ends a run, never a worker
             inside.set(None)
             await self._failed(live, failure_from(error))
         else:
@@ -294,17 +321,27 @@ class Worker:
         live.vanish()
 
     async def _give_back(self, live: Live) -> None:
-        """Give back a run that is held and not run, as soon as the store takes anything."""
+        """Give back a run that is held and not run, as soon as the store takes anything.
+
+        One whose log cannot be read is not given back, or it would be claimed again at once, and
+        so for ever: it fails, and says why.
+        """
         run, pause_s = live.run, POLL_SHORTEST_S
-        release = c.Release(live.token, "the store failed")
+        command: c.Command = c.Release(live.token, "the store failed")
+        error = None
+        if live.damage is not None:
+            command = c.Fail(live.token, live.damage)
+            error = pack(live.damage, "the error")
         while not self._draining:
             try:
-                await self._writer.ask(Do(run.tenant, run.id, release, live.worker))
-            except StoreError:
+                await self._writer.ask(
+                    Do(run.tenant, run.id, command, live.worker, None, None, error)
+                )
+            except (LostLease, NotAllowed, NoSuchRun, Closed):
+                return  # it is not held under this claim any more, or the app is closed
+            except PerdureError:
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, POLL_LONGEST_S)
-            except (Refused, Closed):
-                return  # it is not held under this claim any more, or the app is closed
             else:
                 return
 

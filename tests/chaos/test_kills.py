@@ -1,7 +1,6 @@
 """Kill workers and prove that nothing was lost: the short form of `./run chaos`."""
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -61,9 +60,10 @@ def test_no_worker_outlives_who_started_it(tmp_path, stopped):
         controller.kill()
     try:
         until(lambda: store.lives.is_dead(worker.worker))
+    except AssertionError:
+        os.kill(worker.pid, signal.SIGKILL)
+        raise
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(worker.pid, signal.SIGKILL)
         store.close()
 
 

@@ -343,15 +343,19 @@ class _Crew:
         self._sweeping: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
+        for worker in self._workers:
+            await worker.register()
         self._tasks = [asyncio.create_task(worker.run()) for worker in self._workers]
         self._sweeping = asyncio.create_task(self._sweeper.run())
 
     async def end(self) -> None:
-        await asyncio.gather(*(worker.finish_draining() for worker in self._workers))
-        await asyncio.gather(*self._tasks)
-        self._sweeper.stop()
-        if self._sweeping is not None:
-            await self._sweeping
+        try:
+            await asyncio.gather(*(worker.finish_draining() for worker in self._workers))
+            await asyncio.gather(*self._tasks)
+        finally:
+            self._sweeper.stop()
+            if self._sweeping is not None:
+                await self._sweeping
 
     async def stopped(self) -> None:
         await asyncio.gather(*self._tasks)

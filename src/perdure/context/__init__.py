@@ -45,7 +45,7 @@ async def sleep(duration: Duration) -> None:
     until = now + length
     if open_step is not None and open_step.expires_at is not None:
         until = open_step.expires_at  # it fell asleep before this worker took over
-    _outcome(step_id, await live.wait(scope, c.Wait(step_id, "sleep", "sleep", until)))
+    _outcome(step_id, await live.wait(c.Wait(step_id, "sleep", "sleep", until)))
 
 
 @overload
@@ -103,7 +103,7 @@ async def _answered(kind: Kind, name: str, answer: Any, within: Duration | None,
         EMPTY if shows is None else pack(shows, f"what '{name}' shows"),
         EMPTY if answer is Any else _schema(answer),
     )
-    given = _outcome(step_id, await live.wait(scope, wait))
+    given = _outcome(step_id, await live.wait(wait))
     return unpack(given, answer, f"the answer to '{name}'")
 
 

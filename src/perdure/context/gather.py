@@ -81,6 +81,7 @@ class _Branches:
             failed = False
         finally:
             self._left -= 1
+            self._live.branches.discard(asyncio.current_task())
             if not self._handed_back and (failed or self._left == 0):
                 self._handed_back = True
             else:
@@ -99,7 +100,8 @@ class _Branches:
             self._handed_back = True
             self._live.busy += 1
         for task in tasks:
-            task.cancel()
+            # after its first step: a branch that never began would not give back its place
+            self._live.loop.call_soon(task.cancel)
         await asyncio.wait(tasks)
 
     def _name_here(self) -> str:

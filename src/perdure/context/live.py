@@ -16,16 +16,16 @@ import msgspec
 
 from perdure.context.memo import Memo, Remembered
 from perdure.core import commands as c
-from perdure.core.errors import Gone, LostLease, NoSuchRun, NotAllowed, StoreError
-from perdure.core.events import Entry
-from perdure.core.limits import WAIT_IN_MEMORY_S
+from perdure.core.errors import Damaged, Gone, LostLease, NoSuchRun, NotAllowed, StoreError
+from perdure.core.events import Entry, Failure
+from perdure.core.limits import POLL_SHORTEST_S, WAIT_IN_MEMORY_S
+from perdure.core.payload import harmless
 from perdure.core.run import Run
 from perdure.core.states import CANCEL_REQUESTED, HELD, RUNNING
 from perdure.engine.asks import Do, Done
 from perdure.engine.surroundings import Surroundings
 
 if TYPE_CHECKING:
-    from perdure.context.scope import Scope
     from perdure.context.steps import Running
 
 AskDoor = Callable[[Do, asyncio.AbstractEventLoop], Awaitable[Done]]
@@ -47,11 +47,15 @@ class Live:
         self.gone = self.draining = False
         # the store failed: the run may still be held under this claim, and nobody runs it
         self.in_doubt = False
+        # what the store holds of it cannot be read: it can only fail
+        self.damage: Failure | None = None
         # the bodies that run now; the worker looks through them to record starts
         self.running: dict[str, Running] = {}
         # branches that are blocked, by the step that blocks them
         self.blocked: dict[str, asyncio.Future[None]] = {}
-        # branches that are not: at zero the run is put aside
+        # the tasks that are branches, and how many of them are not blocked: at zero the run is put
+        # aside. A task of the workflow's own making counts for nothing
+        self.branches: set[asyncio.Task[Any] | None] = set()
         self.busy = 1
         self.task: asyncio.Task[Any] | None = None
         self._ask, self._log = ask, log
@@ -81,7 +85,7 @@ class Live:
         except NotAllowed as refused:
             if refused.state != CANCEL_REQUESTED or isinstance(command, c.Release):
                 self.vanish()
-            elif not isinstance(command, c.Elapse):
+            else:
                 # A wait has crossed with a request to stop: the run is still ours, and this branch
                 # ends when its workflow is canceled.
                 self.ask_to_stop()
@@ -112,7 +116,9 @@ class Live:
 
     def _lose_track(self, failure: StoreError) -> None:
         """What is on record is unknown: this copy cannot go on, though the run can."""
-        _log.warning("run %s is put down and will be given back: %s", self.run.id, failure)
+        _log.warning("run %s is put down: %s", self.run.id, failure)
+        if isinstance(failure, Damaged):
+            self.damage = Failure("DAMAGED", harmless(str(failure)))
         self.in_doubt = True
         self.vanish()
 
@@ -180,7 +186,7 @@ class Live:
 
     # waits
 
-    async def wait(self, scope: Scope, wait: c.Wait) -> Remembered:
+    async def wait(self, wait: c.Wait) -> Remembered:
         """Open a wait, block this branch on it, and return how it ended."""
         await self.boundary()
         await self.remember()  # the answer may be among what was not read yet
@@ -188,7 +194,7 @@ class Live:
             if self.asked:
                 raise asyncio.CancelledError  # a run that is to stop waits for nothing
             try:
-                await self.block(scope, wait.id, wait.expires_at, wait)
+                await self.block(wait.id, wait.expires_at, wait)
             except asyncio.CancelledError:
                 await self.drop(wait.id)
                 raise
@@ -199,20 +205,16 @@ class Live:
         if not self.gone and not self.draining and self.run.state == RUNNING:
             await self.give(c.DropStep(self.token, step_id))
 
-    async def block(
-        self, scope: Scope | None, step_id: str, until: int | None, opening: c.Wait | None = None
-    ) -> None:
+    async def block(self, step_id: str, until: int | None, opening: c.Wait | None = None) -> None:
         """Block the current branch until the step ends or its moment comes.
 
         When no branch is left that could go on, the run is put aside: nothing is kept in memory
         for a run that only waits.
         """
-        loop = self.loop
-        future: asyncio.Future[None] = loop.create_future()
+        future: asyncio.Future[None] = self.loop.create_future()
         self.blocked[step_id] = future
-        counted = scope is not None and asyncio.current_task() is scope.owner
+        counted = asyncio.current_task(self.loop) in self.branches
         self.busy -= counted
-        timer = None
         try:
             # one that was open when this copy began may have been answered since: not asked anew
             new = opening if self.run.step(step_id) is None else None
@@ -220,14 +222,11 @@ class Live:
                 await self.suspend(new)
             elif new is not None:
                 await self.give(c.OpenWait(self.token, new))
-            if until is not None and not future.done():
-                delay = max(0.0, (until - self.surroundings.now()) / 1_000_000)
-                timer = loop.call_later(delay, self._time_is_up, step_id, opening is not None)
+            if until is not None:
+                await self._pass_time(step_id, until, future, is_wait=opening is not None)
             await future
         finally:
             self.busy += counted
-            if timer is not None:
-                timer.cancel()
             if self.blocked.get(step_id) is future:
                 del self.blocked[step_id]
         if self.gone:
@@ -240,30 +239,34 @@ class Live:
 
     async def suspend(self, opening: c.Wait | None = None) -> None:
         """Let go of the run if every branch is blocked; then this copy is gone."""
-        if self.run.state != RUNNING or self.asked or self.draining:
-            return
+        if self.run.state != RUNNING or self.asked or self.draining or self.running:
+            return  # (a body that runs in a task of the workflow's own making keeps it here)
         done = await self.give(c.Suspend(self.token, tuple(self.blocked), opening))
         if done.run.state not in HELD:
             self.vanish()
             raise Gone
 
-    def _time_is_up(self, step_id: str, is_wait: bool) -> None:
-        if self.gone:
-            return
-        if is_wait:
-            self.loop.create_task(self._elapse(step_id))
-        else:
-            self._settle(step_id)
+    async def _pass_time(
+        self, step_id: str, until: int, future: asyncio.Future[None], *, is_wait: bool
+    ) -> None:
+        """Wait until the moment has come by the clock on the wall, whatever the loop's clock says.
 
-    async def _elapse(self, step_id: str) -> None:
-        try:
-            await self.give(c.Elapse(self.token, step_id))
-        except Gone:
-            return
+        A wait whose time has come is settled at the door, where the answer of somebody else may
+        have been first; a backoff is simply over.
+        """
+        while not future.done():
+            left_s = (until - self.surroundings.now()) / 1_000_000
+            if left_s > 0:
+                await asyncio.wait([future], timeout=left_s)
+            elif is_wait:
+                await self.give(c.Elapse(self.token, step_id))
+                await asyncio.wait([future], timeout=POLL_SHORTEST_S)
+            else:
+                future.set_result(None)
 
     async def boundary(self) -> None:
         """Stop here for good when the worker is draining: between two steps nothing is lost."""
         if self.gone:
             raise Gone
         if self.draining:
-            await self.block(None, f"~{id(asyncio.current_task())}", None)
+            await self.block(f"~{id(asyncio.current_task())}", None)

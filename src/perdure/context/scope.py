@@ -28,6 +28,7 @@ class Scope:
     def __init__(self, live: Live, path: str, owner: asyncio.Task[Any] | None) -> None:
         self.live, self.path, self.owner = live, path, owner
         self._counts: dict[str, int] = {}
+        live.branches.add(owner)
 
     def identity(self, name: str) -> str:
         """Return the identity of the next step of this name, and count it."""

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import hashlib
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
 from perdure.context.memo import failure_of
@@ -73,7 +74,7 @@ async def perform(
             if running.visible:
                 await live.drop(step_id)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             del live.running[step_id]
             await _failed(scope, step, call, running.began_at, error)
         else:
@@ -91,7 +92,7 @@ async def _body(step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, A
         work = step.fn(*args, **kwargs)
     else:
         copied = contextvars.copy_context()
-        work = asyncio.to_thread(copied.run, lambda: step.fn(*args, **kwargs))
+        work = asyncio.to_thread(copied.run, _in_thread, step.fn, args, kwargs)
     if step.timeout_s is None:
         return await work
     try:
@@ -103,8 +104,16 @@ async def _body(step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, A
         raise
 
 
+def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function. No future takes a `StopIteration`: who awaits it would wait for ever."""
+    try:
+        return fn(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("the step raised StopIteration") from error
+
+
 async def _failed(
-    scope: Scope, step: Step[Any, Any], call: c.Call, began_at: int, error: Exception
+    scope: Scope, step: Step[Any, Any], call: c.Call, began_at: int, error: BaseException
 ) -> None:
     """Record a failure. Return when the next try may begin, raise when there is none."""
     live = scope.live
@@ -127,15 +136,22 @@ async def _wait_for_backoff(scope: Scope, step_id: str) -> None:
     step = live.run.step(step_id) if live.run.open else None
     if step is None or step.state != STEP_PENDING or step.next_run_at is None:
         return
-    await live.block(scope, step_id, step.next_run_at)
+    try:
+        await live.block(step_id, step.next_run_at)
+    except asyncio.CancelledError:
+        await live.drop(step_id)
+        raise
 
 
 def failure_from(error: BaseException) -> Failure:
     """Return an exception as data."""
-    code = getattr(error, "code", None)
-    if not isinstance(code, str):
-        code = "TIMEOUT" if isinstance(error, TimeoutError) else type(error).__name__
-    return Failure(harmless(code), harmless(str(error)))
+    code = "TIMEOUT" if isinstance(error, TimeoutError) else type(error).__name__
+    try:
+        own = getattr(error, "code", None)
+        message = str(error)
+    except Exception:
+        return Failure(code, "(the exception cannot say what it is)")
+    return Failure(harmless(own if isinstance(own, str) else code), harmless(message))
 
 
 def _compare(live: Live, step_id: str, digest: str) -> None:

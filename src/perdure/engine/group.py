@@ -14,7 +14,7 @@ from perdure import profiles
 from perdure.core import commands as c
 from perdure.core.codec import encode_events
 from perdure.core.decide import decide
-from perdure.core.errors import KeyTaken, NoSuchRun, Refused, RunExists
+from perdure.core.errors import Damaged, KeyTaken, NoSuchRun, Refused, RunExists
 from perdure.core.events import AnyEvent
 from perdure.core.law import fold
 from perdure.core.limits import TAIL_BYTES, TAIL_ROWS
@@ -131,7 +131,7 @@ class Work:
             stamps = self.group.stamps(doubted)
             for key in doubted:
                 seat = cache[key]
-                if key in stamps and stamps[key].version == seat.row_version:
+                if stamps.get(key) == (seat.row_version, seat.found.token):
                     seat.proof = proof
                     self.seats[key] = seat
                 else:
@@ -231,21 +231,33 @@ class Work:
         due = self.group.due(self.now, ask.limit)
         lost = {} if self.door.recovery_held() else self.group.lost(self.now, ask.worker)
         nudged = [key for worker in sorted(self.door.local) for key in self.group.nudged(worker)]
-        self.seat([*due, *nudged, *(key for keys in lost.values() for key in keys)])
+        self._seat_readable([*due, *nudged, *(key for keys in lost.values() for key in keys)])
         ticked = sum(self._tick(key, c.Tick()) for key in due)
         for worker, keys in lost.items():
             ticked += sum(self._tick(key, c.Tick(lost=worker)) for key in keys)
             self.changes.buried.append(worker)
         for key in nudged:
             # written with its next change, or now: the row must lose its mark
-            seat = self.seats[key]
-            seat.log_only, seat.foreign = False, True
+            seat = self.seats.get(key)
+            if seat is not None:
+                seat.log_only, seat.foreign = False, True
         return Swept(ticked, tuple(lost))
 
+    def _seat_readable(self, keys: list[RunKey]) -> None:
+        """Seat what can be read: one damaged run must not keep the clock from all others."""
+        try:
+            self.seat(keys)
+        except Damaged:
+            for key in keys:
+                try:
+                    self.seat([key])
+                except Damaged as damage:
+                    self.door.log.warning("the clock passes over a run: %s", damage)
+
     def _tick(self, key: RunKey, command: c.Tick) -> int:
-        seat = self.seats[key]
-        if seat.run.over:
-            return 0  # an ask before this one, in the same group, has ended it
+        seat = self.seats.get(key)
+        if seat is None or seat.run.over:
+            return 0  # unreadable, or an ask before this one, in the same group, has ended it
         try:
             events = decide(seat.run, command, self.now)
             if events:

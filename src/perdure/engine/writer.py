@@ -61,10 +61,10 @@ class Writer:
     def _put(self, ask: Ask, waiter: _Waiter, loop: asyncio.AbstractEventLoop | None) -> None:
         if self._closing:
             raise Closed(_CLOSED)
-        if len(self._queue) >= QUEUE_COMMANDS:
-            raise LimitExceeded("commands waiting at the door", QUEUE_COMMANDS, QUEUE_COMMANDS + 1)
         if isinstance(ask, Beat):
             self._queue.appendleft((ask, waiter, loop))  # a lease must not wait behind the work
+        elif len(self._queue) >= QUEUE_COMMANDS:
+            raise LimitExceeded("commands waiting at the door", QUEUE_COMMANDS, QUEUE_COMMANDS + 1)
         else:
             self._queue.append((ask, waiter, loop))
         if self._asleep:

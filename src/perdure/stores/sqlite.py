@@ -6,6 +6,7 @@ checkpoints, behind the turnstile; another one reads and can do nothing else.
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from perdure.core.errors import Closed, StoreError, Unsound
+from perdure.core.errors import Closed, Damaged, StoreError, Unsound
 from perdure.core.events import Entry
 from perdure.core.run import Run
 from perdure.store import (
@@ -39,6 +40,7 @@ from perdure.stores.turnstile import LifeLocks, Turnstile
 FLOOR = (3, 38)
 _SQL = queries("sqlite")
 _json = msgspec.json.Encoder()
+_log = logging.getLogger("perdure.store")
 
 # SQLite keeps the locks of a process in its memory. A forked child inherits that and not the locks:
 # on a file that was open here it would write under locks it only believes in, and what it
@@ -108,7 +110,8 @@ class SqliteStore:
                 return None
             run = read_run(row)
             wanted = _json.encode([(tenant, run_id, run.version)]).decode()
-            loaded = present(run, read.execute(_SQL["tails"], (wanted,)))
+            tail = read.execute(_SQL["tails"], (wanted,)).fetchall()
+            loaded = present(run, tail)
         return loaded._replace(row=Row(run, *row[19:22]))
 
     def entries(
@@ -134,7 +137,8 @@ class SqliteStore:
         chosen = None if states is None else _json.encode(list(states)).decode()
         asked = {"tenant": tenant, "before": before or "\x7f", "states": chosen, "limit": limit}
         with self._snapshot() as read:
-            return [read_run(row) for row in read.execute(_SQL["listing"], asked)]
+            rows = read.execute(_SQL["listing"], asked).fetchall()
+        return [read_run(row) for row in rows]
 
     def workers(self) -> list[Worker]:
         """Return the workers that are registered."""
@@ -245,7 +249,11 @@ class SqliteGroup:
         rows: Iterable[Any] = cursors[0]  # nearly always there is one, and its query is ordered
         if len(cursors) > 1:
             rows = islice(merge(*cursors, key=lambda row: (row[13], row[1])), limit)
-        return (Claimable(read_run(row), _raw(row[19])) for row in rows)
+        for row in rows:
+            try:
+                yield Claimable(read_run(row), _raw(row[19]))
+            except Damaged as damage:  # one damaged run must not keep a queue from all others
+                _log.warning("a claim passes over a run: %s", damage)
 
     def due(self, now: int, limit: int) -> list[RunKey]:
         """Return runs that time alone changes by now."""
