@@ -14,7 +14,7 @@ _log = logging.getLogger("perdure.loop")
 
 
 class Loop:
-    """One of the three loops of an app. A turn says whether it found anything to do."""
+    """One loop. A turn says whether it found anything to do."""
 
     def __init__(self, name: str, turn: Callable[[], Awaitable[bool]]) -> None:
         self.name, self._turn = name, turn

@@ -24,9 +24,10 @@ from typing import (
 
 import msgspec
 
+from perdure.core.checks import checked_count, checked_kinds, checked_name, checked_number
 from perdure.core.durations import Duration, microseconds, seconds
 from perdure.core.errors import BadName, BadPayload, NotInRun
-from perdure.core.limits import NAME_CHARACTERS
+from perdure.core.limits import RETRIES
 from perdure.core.payload import pack, unpack
 from perdure.core.retry import Backoff
 
@@ -82,12 +83,15 @@ def retry(
     >>> policy.backoff.retries
     5
     """
-    if retries < 0 or factor < 1 or not 0 <= jitter <= 1:
-        raise BadName(
-            "retry", str((retries, factor, jitter)), "retries >= 0, factor >= 1, 0 <= jitter <= 1"
-        )
-    backoff = Backoff(retries, seconds(first, "first"), factor, seconds(longest, "longest"), jitter)
-    return Retry(backoff, on if isinstance(on, tuple) else (on,))
+    checked_count(retries, "retries", 0, RETRIES)
+    backoff = Backoff(
+        retries,
+        seconds(first, "first"),
+        checked_number(factor, "factor", 1, 1_000),
+        seconds(longest, "longest"),
+        checked_number(jitter, "jitter", 0, 1),
+    )
+    return Retry(backoff, checked_kinds(on, "on"))
 
 
 NO_RETRY = Retry(Backoff(), (Exception,))
@@ -99,6 +103,8 @@ class Step(Generic[P, R]):
     def __init__(self, fn: Callable[P, Any], name: str, policy: Retry, timeout_s: float | None):
         self.fn, self.name, self.policy, self.timeout_s = fn, name, policy, timeout_s
         self.timeout_us = None if timeout_s is None else round(timeout_s * 1_000_000)
+        # its name as a part of an identity, where '/' and '#' have a meaning
+        self.place = quoted(name)
         self.is_async = inspect.iscoroutinefunction(fn)
         # nothing stands between a call and the function: no thread, no timeout
         self.bare = self.is_async and timeout_s is None
@@ -176,6 +182,8 @@ class _StepMaker:
         if not callable(fn):
             raise BadName("step", repr(fn), "@step decorates a function; options are keywords")
         name = checked_name(_name_of(fn) if self._name is None else self._name, "step")
+        if not isinstance(self._policy, Retry):
+            raise BadName("retry", repr(self._policy), "write retry(3), or retry(3, on=OSError)")
         return Step(fn, name, self._policy, self._timeout_s)
 
 
@@ -244,7 +252,7 @@ class _WorkflowMaker:
                 "workflow", name, "a workflow is an 'async def'; put blocking code in a step"
             )
         for parameter in inspect.signature(fn).parameters.values():
-            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 raise BadName(
                     "workflow", name, f"'{parameter}' has no name to be stored under; name it"
                 )
@@ -280,8 +288,7 @@ def workflow(
     >>> greet
     <workflow greet>
     """
-    if not 0 <= priority <= 9:
-        raise BadName("priority", str(priority), "0 (first) to 9 (last)")
+    checked_count(priority, "priority", 0, 9)
     deadline_us = None if deadline is None else microseconds(deadline, "deadline")
     maker = _WorkflowMaker(name, checked_name(queue, "queue"), priority, deadline_us)
     return maker if fn is None else maker(fn)
@@ -292,6 +299,8 @@ class Registry:
 
     def __init__(self, workflows: Iterable[Workflow[Any, Any]]) -> None:
         self._by_name: dict[str, Workflow[Any, Any]] = {}
+        if isinstance(workflows, Workflow) or not isinstance(workflows, Iterable):
+            raise BadName("workflows", repr(workflows), "give a list: workflows=[...]")
         for each in workflows:
             if not isinstance(each, Workflow):
                 raise BadName("workflows", repr(each), "give functions decorated with @workflow")
@@ -318,12 +327,10 @@ class Registry:
         return tuple(self._by_name)
 
 
-def checked_name(name: Any, field: str) -> str:
-    """Return a name that can be stored and shown, or refuse it."""
-    if not isinstance(name, str) or not name.strip() or len(name) > NAME_CHARACTERS:
-        raise BadName(field, str(name)[:40], f"a name has 1 to {NAME_CHARACTERS} characters")
-    if not name.isprintable():
-        raise BadName(field, name, "a name is made of printable characters")
+def quoted(name: str) -> str:
+    """Return a free name as a part of an identity, where '/' and '#' have a meaning."""
+    if "/" in name or "#" in name or "%" in name:
+        return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
     return name
 
 

@@ -79,8 +79,10 @@ async def test_a_run_may_have_an_id_of_its_callers(it):
 )
 async def test_an_id_that_cannot_be_one_is_refused(it, run_id):
     """With what it may be made of, before anything is asked of the store."""
-    with it.idle_app(doubles) as app, pytest.raises(BadName, match="8 to 128 letters, digits or"):
-        app.start(doubles, 1, run_id=run_id)
+    with it.idle_app(doubles) as app:
+        with pytest.raises(BadName, match="8 to 128 letters, digits or"):
+            await it(app.start(doubles, 1, run_id=run_id))
+        assert await it(app.runs()) == []
 
 
 @pytest.mark.parametrize("key", ["", " ", "x" * (NAME_CHARACTERS + 1), "a\x00b"])

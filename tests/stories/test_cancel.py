@@ -177,18 +177,19 @@ async def test_when_the_grace_is_over_the_run_is_canceled_all_the_same(it, gate)
 
 async def test_a_run_is_asked_once(it, gate):
     """A second request changes nothing, and does not interrupt the cleaning up."""
+    begun = Gate()
 
     @workflow
     async def works() -> str:
         try:
-            await asyncio.Event().wait()
+            await begun.passed()
         except asyncio.CancelledError:
             await gate.passed()
             return await note("cleaned")
 
     async with it.app(works) as app:
         run = await it(app.start(works))
-        await it.becomes(run, "running")
+        await it.until(begun.reached)
         await it(run.cancel("first"))
         await it.until(gate.reached)
         assert await it(run.cancel("second")) == "cancel_requested"

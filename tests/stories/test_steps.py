@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import threading
 from typing import Any
@@ -417,3 +418,63 @@ async def test_branches_have_a_limit(it, monkeypatch):
         run = await it(app.start(wide))
         with pytest.raises(RunFailed, match=r"open steps of a run is 3; this would be 4 \(gather"):
             await it(run.result())
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    """Every body counts as a long one: its start is recorded as soon as somebody looks."""
+    monkeypatch.setattr("perdure.worker.START_VISIBLE_AFTER_S", 0.0)
+
+
+async def test_a_step_that_runs_for_long_is_seen(it, gate, watched):
+    """Its start is recorded on its own while it runs, and its end later, in another command."""
+
+    @step
+    async def slow() -> str:
+        await gate.passed()
+        return "done"
+
+    @workflow
+    async def works() -> str:
+        return await slow()
+
+    async with it.app(works) as app:
+        run = await it(app.start(works))
+        record = await it.sees(run.record, lambda now: now.steps)
+        assert [(s.id, s.state, s.attempts) for s in record.steps] == [("slow", "running", 1)]
+        assert (await it(run.explain())).doing == ("slow",)
+        gate.open()
+        assert await it(run.result()) == "done"
+        events = [e for e in await it.all(run.events()) if e.type.startswith("step")]
+    assert [event.type for event in events] == ["step.started", "step.succeeded"]
+    assert events[0].command_id != events[1].command_id
+
+
+async def test_a_step_that_was_seen_ends_with_its_branch(it, gate, watched):
+    """A failing branch cancels it; nothing is left open while the run goes on."""
+
+    @step
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    @step
+    async def fails() -> None:
+        await gate.passed()
+        raise ValueError("no")
+
+    @workflow
+    async def works() -> str:
+        with contextlib.suppress(StepFailed):
+            await gather(slow(), fails())
+        return await wait_for("go", str)
+
+    async with it.app(works) as app:
+        run = await it(app.start(works))
+        await it.sees(run.record, lambda now: len(now.steps) == 2)
+        gate.open()
+        record = await it.sees(run.record, lambda now: now.status == "waiting")
+        assert [s.id for s in record.steps] == ["go"]
+        canceled = [e.event.step for e in await it.all(run.events()) if e.type == "step.canceled"]
+        assert canceled == ["slow"]
+        await it(run.signal("go", "went"))
+        assert await it(run.result()) == "went"

@@ -7,7 +7,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
 from typing import Any, Generic, TypeVar
 
-from perdure.core.errors import NotInRun
+from perdure.core.errors import Closed, NotInRun
 
 T = TypeVar("T")
 
@@ -19,13 +19,19 @@ class Portal:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._closed = False
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine there and wait for it."""
         if asyncio._get_running_loop() is not None:  # noqa: SLF001 - the public one raises
             work.close()
             raise NotInRun("wait() would block the event loop it runs in; write 'await' instead")
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            loop = self._running()
+        except Closed:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, loop)
         try:
             return future.result()
         except KeyboardInterrupt:
@@ -36,6 +42,7 @@ class Portal:
         """Stop the loop, if there is one."""
         with self._lock:
             loop, thread, self._loop = self._loop, self._thread, None
+            self._closed = True
         if loop is not None and thread is not None:
             asyncio.run_coroutine_threadsafe(_wind_up(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
@@ -44,6 +51,8 @@ class Portal:
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
+            if self._closed:
+                raise Closed("the app is closed; nothing was asked")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(

@@ -14,11 +14,12 @@ from typing import Any, ParamSpec, Self, TypeVar
 from perdure.app.answer import Answer, Answers, Portal
 from perdure.app.handle import RunHandle
 from perdure.core import commands as c
+from perdure.core.checks import checked_count, checked_id, checked_name, checked_text
 from perdure.core.durations import Duration
 from perdure.core.errors import BadName, Closed
 from perdure.core.events import Recorded
 from perdure.core.explain import Explanation
-from perdure.core.limits import GRACE_S, PAGE_RUNS
+from perdure.core.limits import GRACE_S, LIVES_OF_A_WORKER, PAGE_RUNS
 from perdure.core.payload import digest
 from perdure.core.record import Record, record
 from perdure.core.states import ALL, State
@@ -28,12 +29,11 @@ from perdure.store import RunKey, Store
 from perdure.stores import open_store
 from perdure.sweeper import Sweeper
 from perdure.worker import Worker
-from perdure.workflow import Registry, Workflow, checked_name
+from perdure.workflow import Registry, Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
 _log = logging.getLogger("perdure.app")
-_ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-")
 
 
 class App:
@@ -64,7 +64,8 @@ class App:
     ) -> None:
         self.registry = Registry(workflows)
         self.tenant, self.name = checked_name(tenant, "tenant"), checked_name(name, "name")
-        self.at_most, self.surroundings = at_most, surroundings
+        self.at_most = checked_count(at_most, "at_most", 1, LIVES_OF_A_WORKER)
+        self.surroundings = surroundings
         self.store: Store = open_store(url, create=create)
         self.portal = Portal()
         self.actor = _who()
@@ -72,6 +73,8 @@ class App:
         self._lock = threading.Lock()
         self._watched: dict[RunKey, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._crew: _Crew | None = None
+        # blocking callers, and whether the crew is at work for their sake alone
+        self._calling, self._calls, self._called_up = threading.Lock(), 0, False
         self._closed = False
         if not self.store.durable:
             _log.warning("the store is %s: nothing outlives this process", url)
@@ -92,22 +95,19 @@ class App:
         The same `key` with the same arguments answers with the same run, with other arguments it
         is refused (`KeyTaken`). A `run_id` of your own has 8 to 128 letters, digits or `._:-`.
         """
-        return Answer(
-            self.portal, self._start(workflow, args, kwargs, key, _checked_id(run_id), trace_id)
-        )
+        run_id = None if run_id is None else checked_id(run_id)
+        return Answer(self.portal, self._start(workflow, args, kwargs, key, run_id, trace_id))
 
     def call(
         self, workflow: Workflow[P, R], *args: Any, key: str | None = None, **kwargs: Any
     ) -> R:
         """Start a run, work on it here if nobody does, and return its result. Blocking."""
-        if self._crew is not None:
-            return self.start(workflow, *args, key=key, **kwargs).wait().result().wait()
         with self._at_work():
             return self.start(workflow, *args, key=key, **kwargs).wait().result().wait()
 
     def get(self, run_id: str) -> Answer[RunHandle[Any]]:
         """Return a run that exists; raise `NoSuchRun` for one that does not."""
-        return Answer(self.portal, self._get(run_id))
+        return Answer(self.portal, self._get(self._handle(run_id)))
 
     def runs(
         self,
@@ -170,7 +170,11 @@ class App:
         if self._crew is not None:
             raise Closed("this app is at work already")
         self._crew = _Crew(self)
-        await self._crew.start()
+        try:
+            await self._crew.start()
+        except BaseException:
+            self._crew = None
+            raise
         return self
 
     async def __aexit__(
@@ -180,8 +184,10 @@ class App:
         trace: TracebackType | None,
     ) -> None:
         """Drain: claim nothing more, give back what is in hand, close the store."""
-        await self._end_work()
-        await asyncio.to_thread(self.close)
+        try:
+            await self._end_work()
+        finally:
+            await asyncio.to_thread(self.close)
 
     def __enter__(self) -> Self:
         """Start to work on an event loop of its own."""
@@ -195,8 +201,10 @@ class App:
         trace: TracebackType | None,
     ) -> None:
         """Drain and close."""
-        self.portal.run(self._end_work())
-        self.close()
+        try:
+            self.portal.run(self._end_work())
+        finally:
+            self.close()
 
     def drain(self) -> None:
         """Claim nothing more; what is in hand goes on to its next boundary. From any thread."""
@@ -258,11 +266,20 @@ class App:
 
     @contextlib.contextmanager
     def _at_work(self) -> Iterator[None]:
-        self.portal.run(self.__aenter__())
+        """Be at work for as long as anybody calls: the first to come begins, the last one ends."""
+        with self._calling:
+            if self._calls == 0 and self._crew is None:
+                self.portal.run(self.__aenter__())
+                self._called_up = True
+            self._calls += 1
         try:
             yield
         finally:
-            self.portal.run(self._end_work())
+            with self._calling:
+                self._calls -= 1
+                if self._calls == 0 and self._called_up:
+                    self._called_up = False
+                    self.portal.run(self._end_work())
 
     async def _start(
         self,
@@ -286,7 +303,7 @@ class App:
             workflow.priority,
             digest(payload),
             deadline=deadline,
-            trace_id=trace_id,
+            trace_id=checked_text(trace_id, "trace_id"),
             key=None if key is None else checked_name(key, "key"),
         )
         ask = Start(self.tenant, run_id, "standard", create, payload, self.actor)
@@ -295,16 +312,16 @@ class App:
             self, started.run_id, created=not started.attached, returns=workflow.returns
         )
 
-    async def _get(self, run_id: str) -> RunHandle[Any]:
-        handle = self._handle(run_id)
+    async def _get(self, handle: RunHandle[Any]) -> RunHandle[Any]:
         await handle.status()
         return handle
 
     async def _runs(
         self, status: str | Iterable[str] | None, limit: int, before: str | None
     ) -> list[Record]:
-        if not 1 <= limit <= PAGE_RUNS:
-            raise BadName("limit", str(limit), f"1 to {PAGE_RUNS} runs a page")
+        checked_count(limit, "limit", 1, PAGE_RUNS)
+        if before is not None:
+            checked_text(before, "before")
         states = None if status is None else _states(status)
         listing = self.store.listing
         runs = await asyncio.to_thread(
@@ -394,17 +411,6 @@ def _who() -> str:
         return f"user:{getpass.getuser()}"
     except (KeyError, OSError):  # a container's user may have no name
         return "user"
-
-
-def _checked_id(run_id: str | None) -> str | None:
-    if run_id is None:
-        return None
-    fits = 8 <= len(run_id) <= 128 and run_id[0].isalnum() and set(run_id) <= _ID_CHARACTERS
-    if not fits:
-        raise BadName(
-            "run_id", run_id, "8 to 128 letters, digits or '._:-', the first a letter or digit"
-        )
-    return run_id
 
 
 def _states(status: str | Iterable[str]) -> list[State]:

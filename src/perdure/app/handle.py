@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from perdure.app.answer import Answer, Answers
 from perdure.core import commands as c
+from perdure.core.checks import checked_count, checked_name, checked_text
 from perdure.core.durations import Duration, seconds
 from perdure.core.errors import NoSuchGate, NoSuchRun, RunFailed
 from perdure.core.events import Failure, Recorded, StepWaiting
@@ -34,7 +35,8 @@ class RunHandle(Generic[R]):
     """
 
     def __init__(self, app: App, run_id: str, *, created: bool = False, returns: Any = Any) -> None:
-        self._app, self.id, self.created, self._returns = app, run_id, created, returns
+        self._app, self.id = app, checked_text(run_id, "run_id")
+        self.created, self._returns = created, returns
 
     def __repr__(self) -> str:
         return f"<run {self.id}>"
@@ -58,6 +60,7 @@ class RunHandle(Generic[R]):
 
         With `follow` the stream goes on until the run is over.
         """
+        checked_count(after, "after", 0, 2**53)
         return Answers(self._app.portal, lambda: self._events(after, follow=follow))
 
     def result(self, within: Duration | None = None) -> Answer[R]:
@@ -72,27 +75,31 @@ class RunHandle(Generic[R]):
         A run that a worker holds is asked and has `grace` to clean up; any other is canceled at
         once. A run that is over refuses (`NotAllowed`).
         """
-        return self._answer(self._do_status(c.Cancel(reason, seconds(grace, "grace"))))
+        command = c.Cancel(checked_text(reason, "reason"), seconds(grace, "grace"))
+        return self._answer(self._do_status(command))
 
     def signal(self, name: str, payload: Any = None, *, id: str | None = None) -> Answer[bool]:
         """Tell the run something by name; say whether it was new.
 
         A signal with an `id` counts once, however often it is sent.
         """
-        command = c.Signal(name, pack(payload, f"the payload of '{name}'"))
-        return self._answer(self._signal(command, id))
+        command = c.Signal(checked_name(name, "signal"), pack(payload, "the payload of", name))
+        key = None if id is None else checked_name(id, "id")
+        return self._answer(self._signal(command, key))
 
     def approve(self, gate: str | None = None, answer: Any = True, *, by: str = "") -> Answer[bool]:
         """Answer an approval; say whether that changed anything.
 
-        `gate` is its name (or, when a run asks twice by one name, its id), and may be left out
-        when one approval is open. An answer of another type than the run asked for is refused
-        (`BadPayload`). A second answer changes nothing.
+        `gate` is its id: its name, and "name#2" when the run asks by this name a second time. It
+        may be left out when one approval is open. An answer of another type than the run asked
+        for is refused (`BadPayload`). A second answer changes nothing.
         """
+        by = checked_text(by, "by")
         return self._answer(self._answer_gate(gate, by, answer=answer))
 
     def reject(self, gate: str | None = None, note: str = "", *, by: str = "") -> Answer[bool]:
         """Say no to an approval; say whether that changed anything."""
+        by, note = checked_text(by, "by"), checked_text(note, "note")
         return self._answer(self._answer_gate(gate, by, note=note))
 
     # behind them
@@ -150,8 +157,13 @@ class RunHandle(Generic[R]):
                 await _pause(changed, POLL_SHORTEST_S * 2)
 
     async def _result(self, within_s: float | None) -> R:
-        async with asyncio.timeout(within_s):
-            run = await self._until_over()
+        run = await self._run()  # one look, however short the time
+        if not run.over:
+            try:
+                async with asyncio.timeout(within_s):
+                    run = await self._until_over()
+            except TimeoutError as error:
+                raise TimeoutError(f"run {self.id} is not over after {within_s:g} s") from error
         payloads = await asyncio.to_thread(self._app.store.payloads, self._app.tenant, self.id)
         if run.state != SUCCEEDED:
             failure = Failure(run.state.upper(), "" if run.asked is None else run.asked.reason)

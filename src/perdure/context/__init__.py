@@ -10,13 +10,14 @@ import msgspec
 from perdure.context.gather import gather
 from perdure.context.live import Live
 from perdure.context.memo import Remembered, failure_of
-from perdure.context.scope import Scope, here, quoted
+from perdure.context.scope import Scope, here
 from perdure.core import commands as c
+from perdure.core.checks import checked_name
 from perdure.core.durations import Duration, microseconds
 from perdure.core.events import EMPTY, Kind
 from perdure.core.limits import WAIT_IN_MEMORY_S
 from perdure.core.payload import NOTHING, pack, unpack
-from perdure.workflow import checked_name
+from perdure.workflow import quoted
 
 T = TypeVar("T")
 

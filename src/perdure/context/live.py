@@ -265,8 +265,15 @@ class Live:
                 future.set_result(None)
 
     async def boundary(self) -> None:
-        """Stop here for good when the worker is draining: between two steps nothing is lost."""
+        """Stop here for good when the worker is draining: between two steps nothing is lost.
+
+        Whoever comes here last, while no body runs any more, gives the run back.
+        """
         if self.gone:
+            raise Gone
+        if self.draining and not self.running:
+            await self.give(c.Release(self.token, "its worker stops"))
+            self.vanish()
             raise Gone
         if self.draining:
             await self.block(f"~{id(asyncio.current_task())}", None)

@@ -46,7 +46,7 @@ class Scope:
         self, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Coroutine[Any, Any, Any]:
         """Give the step its identity now, whenever it will be awaited."""
-        return perform(self, step, self.identity(step.name), args, kwargs)
+        return perform(self, step, self.identity(step.place), args, kwargs)
 
 
 def here(what: str) -> Scope:
@@ -55,10 +55,3 @@ def here(what: str) -> Scope:
     if not isinstance(scope, Scope):
         raise NotInRun(f"{what} has a meaning only inside a workflow that runs")
     return scope
-
-
-def quoted(name: str) -> str:
-    """Return a free name as a part of an identity, where '/' and '#' have a meaning."""
-    if "/" in name or "#" in name or "%" in name:
-        return name.replace("%", "%25").replace("/", "%2F").replace("#", "%23")
-    return name

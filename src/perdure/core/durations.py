@@ -29,8 +29,10 @@ def seconds(duration: Duration, field: str = "duration") -> float:
             rule = "write seconds as a number, or like '250ms', '1h30m', '7d'"
             raise BadName(field, duration, rule)
         value = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
-    else:
+    elif isinstance(duration, int | float):
         value = float(duration)
+    else:
+        raise BadName(field, str(duration), "write seconds as a number, or like '250ms', '7d'")
     if not 0 <= value < 1e10:
         raise BadName(field, str(duration), "a duration is not negative and ends in this era")
     return value

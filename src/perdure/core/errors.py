@@ -140,16 +140,6 @@ class BadName(Refused):
         super().__init__(f"{field} {value!r} is not usable: {rule}")
 
 
-class Unknown(PerdureError):
-    """The answer to a command was lost: it may have been committed, or not."""
-
-    def __init__(self, command: str, why: str) -> None:
-        self.command, self.why = command, why
-        super().__init__(
-            f"whether '{command}' was committed is unknown: {why}; look, then ask again"
-        )
-
-
 class StoreError(PerdureError):
     """A store cannot be opened or used; the message says what to do about it."""
 

@@ -25,7 +25,6 @@ class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     code: str
     message: str = ""
-    details: msgspec.Raw = EMPTY
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type"):

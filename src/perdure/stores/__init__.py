@@ -15,6 +15,8 @@ def open_store(url: str, *, create: bool = True) -> Store:
     an absolute one. A bare path that ends in `.db` means SQLite. With `create=False` a file that
     is not there is refused instead of made, as a command that only looks wants it.
     """
+    if not isinstance(url, str):
+        raise StoreError(f"{url!r} is no URL; write memory:// or sqlite:///runs.db")
     scheme, separator, rest = url.partition("://")
     if not separator and url.endswith(".db"):
         scheme, rest = "sqlite", "/" + url
