@@ -19,7 +19,7 @@ LOG = {"tenant": T, "run": "run-0001", "after": 7, "limit": 9}
 
 # statement, what it is asked with, and how the planner must go about it
 HOT = [
-    ("claimable", ("q", "w", 5, NOW, 9), ["runs USING INDEX runs_claimable", "claim_rank=?"]),
+    ("claimable", ("q", "w", 5, NOW), ["runs USING INDEX runs_claimable", "claim_rank=?"]),
     ("next_rank", ("q", "w", 5), ["runs USING COVERING INDEX runs_claimable", "claim_rank>?"]),
     ("due", (NOW, 9), ["runs USING COVERING INDEX runs_due", "due_at<?"]),
     ("held_by", ("W1",), ["runs USING COVERING INDEX runs_held", "worker=?"]),

@@ -252,6 +252,32 @@ async def test_a_loss_uses_up_no_retry(it, gate, restless):
         assert (again.attempts, (await it(run.record())).losses) == (2, 0)
 
 
+# when the store fails
+
+
+async def test_a_store_that_fails_for_a_moment_fails_no_run(it, monkeypatch, bodies, caplog):
+    """What is on record is unknown then: the run is put down, and begun anew from its log."""
+
+    @workflow
+    async def works() -> list[str]:
+        return [await body("first"), await body("second")]
+
+    async with it.app(works) as app:
+        begin = app.store.begin
+
+        def begins_badly():
+            if bodies == ["first", "second"] and "is put down" not in caplog.text:
+                raise OSError("no space left")
+            return begin()
+
+        monkeypatch.setattr(app.store, "begin", begins_badly)
+        run = await it(app.start(works))
+        assert await it(run.result()) == ["first", "second"]
+        types = await it.types(run)
+    assert bodies == ["first", "second", "second"]
+    assert (types.count("step.started"), types.count("run.failed")) == (2, 0)
+
+
 # shared
 
 

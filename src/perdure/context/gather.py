@@ -45,6 +45,13 @@ async def gather(*branches: Awaitable[Any]) -> tuple[Any, ...]:
     return await _Branches(scope, scope.identity("gather")).run(branches)
 
 
+class _Exited(BaseException):
+    """What carries a `SystemExit` out of a branch: no task may raise that, or its loop ends."""
+
+    def __init__(self, error: SystemExit) -> None:
+        self.error = error
+
+
 class _Branches:
     """The branches of one `gather`, and who of them counts as busy.
 
@@ -69,7 +76,10 @@ class _Branches:
             # asyncio complains of each exception that nobody has looked at, and one is raised
             failed = [t for t in tasks if t.done() and not t.cancelled() and t.exception()]
         for task in failed:
-            task.result()
+            try:
+                task.result()
+            except _Exited as carrier:
+                raise carrier.error from None
         return tuple(task.result() for task in tasks)
 
     async def _branch(self, branch: Awaitable[Any], index: int) -> Any:
@@ -79,6 +89,8 @@ class _Branches:
         try:
             result = await branch
             failed = False
+        except SystemExit as error:
+            raise _Exited(error) from error
         finally:
             self._left -= 1
             self._live.branches.discard(asyncio.current_task())

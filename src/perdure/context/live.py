@@ -218,7 +218,10 @@ class Live:
         try:
             # one that was open when this copy began may have been answered since: not asked anew
             new = opening if self.run.step(step_id) is None else None
-            if self.busy == 0 and not self._soon(until):
+            aside = self.busy == 0 and not self._soon(until)
+            if aside:
+                await asyncio.sleep(0)  # a task of the workflow's own making may begin its body
+            if aside and self.busy == 0 and not self.running:
                 await self.suspend(new)
             elif new is not None:
                 await self.give(c.OpenWait(self.token, new))

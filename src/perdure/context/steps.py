@@ -147,7 +147,8 @@ def failure_from(error: BaseException) -> Failure:
     """Return an exception as data."""
     code = "TIMEOUT" if isinstance(error, TimeoutError) else type(error).__name__
     try:
-        own = getattr(error, "code", None)
+        # a code of its own is a word for programs; what `sys.exit` was given is its message
+        own = None if isinstance(error, SystemExit) else getattr(error, "code", None)
         message = str(error)
     except Exception:
         return Failure(code, "(the exception cannot say what it is)")

@@ -242,18 +242,19 @@ class SqliteGroup:
         self, queue: str, workflows: Sequence[str], rank: int, now: int, limit: int
     ) -> Iterator[Claimable]:
         """Return runs of one rank, the first to be due first; no more rows are read than taken."""
+        # no limit in the statement: it is read row by row, and what cannot be read does not count
         cursors = [
-            self._db.execute(_SQL["claimable"], (queue, workflow, rank, now, limit))
+            self._db.execute(_SQL["claimable"], (queue, workflow, rank, now))
             for workflow in workflows
         ]
         rows: Iterable[Any] = cursors[0]  # nearly always there is one, and its query is ordered
         if len(cursors) > 1:
-            rows = islice(merge(*cursors, key=lambda row: (row[13], row[1])), limit)
-        for row in rows:
-            try:
-                yield Claimable(read_run(row), _raw(row[19]))
-            except Damaged as damage:  # one damaged run must not keep a queue from all others
-                _log.warning("a claim passes over a run: %s", damage)
+            rows = merge(*cursors, key=lambda row: (row[13], row[1]))
+        try:
+            yield from islice(_readable(rows), limit)
+        finally:
+            for cursor in cursors:
+                cursor.close()
 
     def due(self, now: int, limit: int) -> list[RunKey]:
         """Return runs that time alone changes by now."""
@@ -322,6 +323,15 @@ class SqliteGroup:
 
     def _runs(self, question: str, worker: str) -> list[RunKey]:
         return [(row[0], row[1]) for row in self._db.execute(_SQL[question], (worker,))]
+
+
+def _readable(rows: Iterable[Any]) -> Iterator[Claimable]:
+    """Return the runs of rows; one that is damaged must not keep a queue from all others."""
+    for row in rows:
+        try:
+            yield Claimable(read_run(row), _raw(row[19]))
+        except Damaged as damage:
+            _log.warning("a claim passes over a run: %s", damage)
 
 
 def _identity(path: str) -> tuple[int, int] | None:

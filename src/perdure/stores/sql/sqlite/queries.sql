@@ -52,7 +52,6 @@ from runs indexed by runs_claimable
 cross join run_data on run_data.tenant = runs.tenant and run_data.run = runs.id
 where queue = ? and workflow = ? and claim_rank = ? and claim_at is not null and claim_at <= ?
 order by claim_at
-limit ?
 
 -- name: next_rank
 -- The next rank in which a workflow has runs that want a worker, now or later: one seek.
