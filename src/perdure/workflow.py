@@ -113,7 +113,7 @@ class Step(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         here = inside.get()
-        if here is None or not here.is_branch:
+        if here is None or here.is_branch is False:
             return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
         return here.perform(self, args, kwargs)
 
@@ -164,7 +164,7 @@ class _StepDecorator:
         Hand it to other services as their idempotency key. Only inside a step's body.
         """
         here = inside.get()
-        if here is None or here.is_branch:
+        if here is None or here.is_branch is True:
             raise NotInRun("step.key exists only inside the body of a step that a run performs")
         return here.key
 

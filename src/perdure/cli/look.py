@@ -13,7 +13,7 @@ import msgspec
 from perdure.app import App
 from perdure.cli.events import what
 from perdure.cli.options import again, at_store, of_tenant, opened
-from perdure.cli.paper import Line, Word, clean, columns, hint, put, put_json, state_style
+from perdure.cli.paper import Line, Style, Word, clean, columns, hint, put, put_json, state_style
 from perdure.cli.steps import Step, steps_of
 from perdure.core.durations import human
 from perdure.core.errors import NoSuchRun
@@ -178,7 +178,7 @@ def _facts(shown: _Shown, now: int) -> list[Line]:
         payload: msgspec.Raw | None = getattr(shown, name)
         if payload is not None:
             facts.append((name, bytes(payload).decode()))
-    styles = {"status": state_style(run.state), "error": "bad"}
+    styles: dict[str, Style] = {"status": state_style(run.state), "error": "bad"}
     return [[Word(name, "dim"), Word(clean(value), styles.get(name, ""))] for name, value in facts]
 
 

@@ -95,8 +95,9 @@ async def _body(step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, A
         work = asyncio.to_thread(copied.run, _in_thread, step.fn, args, kwargs)
     if step.timeout_s is None:
         return await work
+    limit = asyncio.timeout(step.timeout_s)
     try:
-        async with asyncio.timeout(step.timeout_s) as limit:
+        async with limit:
             return await work
     except TimeoutError as error:
         if limit.expired():

@@ -10,14 +10,14 @@ _NAME = re.compile(r"^-- name: (\w+)\s*$", re.MULTILINE)
 
 def queries(dialect: str) -> dict[str, str]:
     """Return a dialect's statements by name."""
-    text = files(__package__).joinpath(dialect, "queries.sql").read_text(encoding="utf-8")
+    text = files(__name__).joinpath(dialect, "queries.sql").read_text(encoding="utf-8")
     pieces = _NAME.split(text)
     return {name: _bare(body) for name, body in zip(pieces[1::2], pieces[2::2], strict=True)}
 
 
 def migrations(dialect: str) -> list[tuple[int, list[str]]]:
     """Return a dialect's migrations in order: their numbers and their statements."""
-    folder = files(__package__).joinpath(dialect)
+    folder = files(__name__).joinpath(dialect)
     names = sorted(f.name for f in folder.iterdir() if f.name[:4].isdigit())
     return [
         (int(name[:4]), _statements(folder.joinpath(name).read_text(encoding="utf-8")))
