@@ -161,9 +161,10 @@ def assert_sound(run: Run) -> None:
     state = run.state
     if (run.worker is not None) != (state in HELD):
         raise Unsound(run.id, state, "a run has a worker exactly while it is held")
-    if (run.finished_at is not None) != run.over:
+    over = run.over
+    if (run.finished_at is not None) != over:
         raise Unsound(run.id, state, "finished_at is set exactly when the run is over")
-    if (run.wants_at is not None) != (state in CLAIMABLE and not run.over):
+    if (run.wants_at is not None) != (state in CLAIMABLE and not over):
         raise Unsound(run.id, state, "a run has a claim_at exactly while it wants a worker")
     for step in run.open:
         _assert_sound_step(run, step.id, step.state, step.kind)
