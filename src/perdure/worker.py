@@ -284,7 +284,6 @@ class Worker:
             await self._failed(live, failure_from(error))
         else:
             inside.set(None)
-            await live.boundary()
             await live.give(c.Finish(live.token, result, digest(result)), output=result)
 
     async def _canceled(self, live: Live) -> None:
@@ -299,7 +298,6 @@ class Worker:
             await self._failed(live, failure)
 
     async def _failed(self, live: Live, failure: Failure) -> None:
-        await live.boundary()
         error = pack(failure, "the error")
         await live.give(c.Fail(live.token, failure), error=error)
 

@@ -131,3 +131,27 @@ def test_data_comes_before_the_sentences():
 def test_an_explanation_without_its_event_has_no_because():
     """A log that was cut off still leaves a present to explain."""
     assert "Because" not in str(explain(queued(), None, None, NOW))
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (
+            e.RunFailed(NOW, e.Failure("TIMEOUT", "no result within 2 s.")),
+            "TIMEOUT: no result within 2 s",
+        ),
+        (e.RunFailed(NOW, e.Failure("OOPS")), "OOPS"),
+        (e.RunCanceled(NOW, "customer left"), "customer left"),
+        (e.RunInterrupted(NOW, WORKER, "its worker is gone"), "its worker is gone"),
+    ],
+    ids=lambda it: type(it).__name__,
+)
+def test_what_the_last_change_says_of_itself_is_told(event, told):
+    """The error that ended a run, or the reason somebody gave."""
+    because = Recorded("run-0001", 9, "run.failed", NOW, "running", "failed", "bob", "c", event)
+    assert f"It says: {told}.\n" in str(explain(in_state("failed"), because, None, NOW))
+
+
+def test_a_change_that_says_nothing_adds_no_line():
+    """Most changes need no reason."""
+    assert "It says" not in str(of(in_state("failed")))

@@ -25,6 +25,7 @@ class Because(msgspec.Struct, frozen=True):
     seq: int
     at: int
     actor: str
+    detail: str = ""
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -81,9 +82,7 @@ def explain(run: Run, because: Recorded | None, holder: Holder | None, now: int)
         status=run.status,
         state=run.state,
         now=now,
-        because=None
-        if because is None
-        else Because(because.type, because.seq, because.at, because.actor),
+        because=None if because is None else _because(because),
         holder=holder,
         doing=tuple(step.id for step in run.open if step.state == STEP_RUNNING),
         awaits=tuple(
@@ -94,6 +93,14 @@ def explain(run: Run, because: Recorded | None, holder: Holder | None, now: int)
         next=tuple(_next(run, holder)),
         possible=tuple(sorted(allowed_now(run))),
     )
+
+
+def _because(it: Recorded) -> Because:
+    """What the event says of itself: a reason somebody gave, or the error that ended the run."""
+    error = getattr(it.event, "error", None)
+    reason: str = getattr(it.event, "reason", "")
+    detail = reason if error is None else f"{error.code}: {error.message}".removesuffix(": ")
+    return Because(it.type, it.seq, it.at, it.actor, detail)
 
 
 def _next(run: Run, holder: Holder | None) -> list[Next]:
@@ -130,6 +137,9 @@ def _sentences(it: Explanation) -> list[str]:
         ago = human(it.now - it.because.at)
         event = f"{it.because.type} (event {it.because.seq})"
         lines.append(f"Because of {event}, {ago} ago, by {it.because.actor}.")
+        if it.because.detail:
+            said = it.because.detail.rstrip(".")
+            lines.append(f"It says: {said}.")
     if it.holder is not None:
         h = it.holder
         lease = _when(h.lease_until, it.now)
