@@ -34,7 +34,8 @@ _JSON_TYPES: Final = {
     type(None): "null",
 }
 _NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-_LONG_NUMBER: Final = re.compile(rb"[0-9]{19}")
+_LONG_DIGITS: Final = 19
+_LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % _LONG_DIGITS)
 _INTEGER_MOST: Final = 2**63 - 1
 
 
@@ -73,7 +74,9 @@ def pack(value: Any, where: str, name: str = "") -> msgspec.Raw:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         why = str(error) or f"{type(value).__name__} is not JSON"
         raise BadPayload(_place(where, name), why) from error
-    if value is not None and (b"null" in data or _LONG_NUMBER.search(data)):
+    if value is not None and (
+        b"null" in data or (len(data) >= _LONG_DIGITS and _LONG_NUMBER.search(data))
+    ):
         _refuse_lossy(value, _place(where, name))
     if b"\\u0000" in data and _NUL.search(data):
         raise BadPayload(_place(where, name), "the character NUL cannot be stored")
