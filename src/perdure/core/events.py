@@ -163,7 +163,6 @@ class StepSucceeded(Event, frozen=True, gc=False, tag="step.succeeded"):
     step: str
     output: msgspec.Raw = EMPTY
     signal: int | None = None
-    cost: float | None = None
 
 
 class StepFailed(Event, frozen=True, gc=False, tag="step.failed"):

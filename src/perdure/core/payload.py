@@ -19,7 +19,6 @@ import msgspec
 from perdure.core.errors import BadPayload, LimitExceeded
 from perdure.core.limits import ERROR_CHARACTERS, PAYLOAD_BYTES
 
-Payload = msgspec.Raw
 NOTHING: Final = msgspec.Raw(b"null")
 
 _SCALARS: Final = frozenset({int, str, bool, float, type(None)})
