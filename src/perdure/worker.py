@@ -132,9 +132,13 @@ class Worker:
             await asyncio.wait(self._tasks)
         alarm.cancel()
 
-    def wake(self) -> None:
-        """Something may be there to claim."""
-        self._claims.wake()
+    def wake_at(self, claim_at: int) -> None:
+        """Something may be there to claim, now or at a moment."""
+        left_s = (claim_at - self._door.surroundings.now()) / 1_000_000
+        if left_s <= 0:
+            self._claims.wake()
+        else:
+            self._claims.wake_within(left_s)
 
     def hear(self, run: Run) -> None:
         """Somebody other than its holder has spoken to a run."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure import RunFailed, approval, gather, sleep, step, wait_for, workflow
+from perdure import RunFailed, approval, gather, retry, sleep, step, wait_for, workflow
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +63,27 @@ async def test_a_run_is_woken_at_its_moment(it, hasty):
         with pytest.raises(RunFailed, match="timed_out"):
             await it(run.result())
         assert (await it.types(run)).count("run.wait_completed") == 2
+
+
+async def test_a_run_in_backoff_is_claimed_at_its_moment(it, hasty):
+    """It is put aside for the while, and nobody has to look for it."""
+    tries = []
+
+    @step(retry=retry(2, first="50ms", jitter=0))
+    async def fails_twice() -> int:
+        tries.append(1)
+        if len(tries) < 3:
+            raise ConnectionError("not yet")
+        return len(tries)
+
+    @workflow
+    async def tries_again() -> int:
+        return await fails_twice()
+
+    async with it.app(tries_again) as app:
+        run = await it(app.start(tries_again))
+        assert await it(run.result()) == 3
+        assert (await it.types(run)).count("run.released") == 2
 
 
 async def test_branches_are_woken_by_each_other(it):

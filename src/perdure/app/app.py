@@ -390,11 +390,11 @@ class _Crew:
             self._loop.call_soon_threadsafe(self._route, changes)
 
     def _route(self, changes: list[Change]) -> None:
-        claimable = False
+        claimable: list[int] = []
         for change in changes:
             run = change.run
             if run.claim_at is not None:
-                claimable = True
+                claimable.append(run.claim_at)
             if change.foreign:
                 for worker in self._workers:
                     worker.hear(run)
@@ -402,7 +402,7 @@ class _Crew:
                 self._sweeper.hear(run)
         if claimable:
             for worker in self._workers:
-                worker.wake()
+                worker.wake_at(min(claimable))
 
 
 def _who() -> str:
