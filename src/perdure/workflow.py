@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
-from functools import partial
+from functools import cached_property, partial
 from typing import (
     Any,
     Generic,
@@ -109,7 +109,6 @@ class Step(Generic[P, R]):
         # nothing stands between a call and the function: no thread, no timeout
         self.bare = self.is_async and timeout_s is None
         self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, name, fn
-        self._returns: Any = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         here = inside.get()
@@ -117,12 +116,10 @@ class Step(Generic[P, R]):
             return cast("Coroutine[Any, Any, R]", self.fn(*args, **kwargs))
         return here.perform(self, args, kwargs)
 
-    @property
+    @cached_property
     def returns(self) -> Any:
         """The type of its result, `Any` where none is declared."""
-        if self._returns is None:
-            self._returns = _hints(self.fn).get("return", Any)
-        return self._returns
+        return _hints(self.fn).get("return", Any)
 
     def __repr__(self) -> str:
         return f"<step {self.name}>"
@@ -205,8 +202,6 @@ class Workflow(Generic[P, R]):
         self.deadline_us = deadline_us
         self.__doc__, self.__name__, self.__wrapped__ = fn.__doc__, name, fn
         self._signature = inspect.signature(fn)
-        self._input: Any = None
-        self._returns: Any = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
         return self.fn(*args, **kwargs)
@@ -224,17 +219,17 @@ class Workflow(Generic[P, R]):
 
     def unpack_input(self, data: msgspec.Raw) -> dict[str, Any]:
         """Return the arguments by name, each as the type it is declared with."""
-        if self._input is None:
-            self._input = _input_model(self.name, self._signature, _hints(self.fn))
         model = unpack(data, self._input, f"the input of '{self.name}'")
         return msgspec.structs.asdict(model)
 
-    @property
+    @cached_property
+    def _input(self) -> Any:
+        return _input_model(self.name, self._signature, _hints(self.fn))
+
+    @cached_property
     def returns(self) -> Any:
         """The type of its result, `Any` where none is declared."""
-        if self._returns is None:
-            self._returns = _hints(self.fn).get("return", Any)
-        return self._returns
+        return _hints(self.fn).get("return", Any)
 
     def __repr__(self) -> str:
         return f"<workflow {self.name}>"

@@ -46,7 +46,7 @@ class Scope:
         self, step: Step[Any, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Coroutine[Any, Any, Any]:
         """Give the step its identity now, whenever it will be awaited."""
-        return perform(self, step, self.identity(step.place), args, kwargs)
+        return perform(self.live, step, self.identity(step.place), args, kwargs)
 
 
 def here(what: str) -> Scope:

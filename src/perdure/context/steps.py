@@ -23,7 +23,6 @@ from perdure.workflow import Step, inside
 
 if TYPE_CHECKING:
     from perdure.context.live import Live
-    from perdure.context.scope import Scope
     from perdure.core.run import Run
 
 _log = logging.getLogger("perdure.run")
@@ -47,10 +46,9 @@ class Running:
 
 
 async def perform(
-    scope: Scope, step: Step[Any, Any], step_id: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    live: Live, step: Step[Any, Any], step_id: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Return the step's result: remembered, or the first one that a try brings."""
-    live = scope.live
     if live.gone or live.draining:
         await live.boundary()
     digest = fingerprint(args, kwargs)
@@ -62,7 +60,7 @@ async def perform(
         return unpack(ended.output or NOTHING, step.returns, _RESULT, step_id)
     call = c.Call(step_id, digest, step.policy.backoff.retries + 1, step.timeout_us)
     if live.run.open:
-        await _wait_for_backoff(scope, step_id)
+        await _wait_for_backoff(live, step_id)
     while True:
         running = live.running[step_id] = Running(live.run, call, live.surroundings.now())
         outside = inside.set(running)
@@ -76,7 +74,7 @@ async def perform(
             raise
         except (Exception, SystemExit) as error:
             del live.running[step_id]
-            await _failed(scope, step, call, running.began_at, error)
+            await _failed(live, step, call, running.began_at, error)
         else:
             del live.running[step_id]  # its start, if that is not on record, rides with its end
             await live.give(c.SucceedStep(live.token, call, running.began_at, output))
@@ -114,10 +112,9 @@ def _in_thread(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
 
 
 async def _failed(
-    scope: Scope, step: Step[Any, Any], call: c.Call, began_at: int, error: BaseException
+    live: Live, step: Step[Any, Any], call: c.Call, began_at: int, error: BaseException
 ) -> None:
     """Record a failure. Return when the next try may begin, raise when there is none."""
-    live = scope.live
     failure = failure_from(error)
     before = live.run.step(call.id)
     failures = 1 if before is None else before.failures + 1
@@ -129,11 +126,10 @@ async def _failed(
         raise failure_of(call.id, failure) from error
     at = live.surroundings.now() + int(delay * 1_000_000)
     await live.give(c.RetryStep(live.token, call, began_at, failure, at))
-    await _wait_for_backoff(scope, call.id)
+    await _wait_for_backoff(live, call.id)
 
 
-async def _wait_for_backoff(scope: Scope, step_id: str) -> None:
-    live = scope.live
+async def _wait_for_backoff(live: Live, step_id: str) -> None:
     step = live.run.step(step_id) if live.run.open else None
     if step is None or step.state != STEP_PENDING or step.next_run_at is None:
         return

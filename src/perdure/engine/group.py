@@ -98,15 +98,9 @@ class Work:
         """Seat every run the asks name, and look up every key."""
         runs: list[RunKey] = []
         keys: list[Key] = []
-        seats, cache, proof = self.seats, self.door.cache, self.group.proof
         for ask in asks:
             if type(ask) is Do:
-                run = (ask.tenant, ask.run_id)
-                seat = cache.get(run)
-                if seat is not None and seat.proof == proof:
-                    seats[run] = seat  # nearly always: held here, and nobody else has written
-                else:
-                    runs.append(run)
+                runs.append((ask.tenant, ask.run_id))
                 if ask.key is not None:
                     keys.append(_signal_key(ask))
             elif type(ask) is Start:
@@ -114,8 +108,7 @@ class Work:
                     runs.append((ask.tenant, ask.run_id))
                 if ask.create.key is not None:
                     keys.append(_start_key(ask))
-        if runs:
-            self.seat(runs)
+        self.seat(runs)
         if keys:
             self.taken = self.group.keys(keys)
 
